@@ -214,8 +214,8 @@ def check_host_is_unused() -> None:
     with _lock:
         if _host_devices.fixed or HOST_PLATFORM in _backends:
             raise RuntimeError(
-                "the CPU's devices have been used already: call gnomon.distributed.initialize() "
-                "at the start of the program, before any computation and before gnomon.devices()"
+                "the CPU devices have already been used; call gnomon.distributed.initialize() at "
+                "the start of the program, before any computation and before gnomon.devices()"
             )
 
 

@@ -126,8 +126,8 @@ class ShardedBuffer:
     def __init__(self, layout: Layout, dtype: np.dtype[Any], parts: Sequence[Buffer]) -> None:
         if len(parts) != len(layout.local):
             raise TypeError(
-                f"an array over {len(layout.devices)} devices, of which {len(layout.local)} belong "
-                f"to this process, takes as many parts, got {len(parts)}"
+                f"an array over {len(layout.devices)} devices, of which {len(layout.local)} "
+                f"belong to this process, needs one part for each of these, got {len(parts)}"
             )
         self.layout = layout
         self.dtype = dtype
@@ -204,11 +204,12 @@ class ShardedBuffer:
             return
         layout = self.layout
         raise GnomonRuntimeError(
-            f"an array of shape {layout.shape} is spread over the devices of several processes, "
-            f"and this one has {len(layout.local)} of its {len(layout.devices)} devices: its value "
-            "cannot be read here. Read the parts that are here (x.addressable_shards), or make "
-            "each process have all of it: gnomon.experimental.multihost_utils.process_allgather(x)"
-            ", or jit with out_shardings of gnomon.P()"
+            f"an array of shape {layout.shape} is distributed over the devices of several "
+            f"processes, and this process has {len(layout.local)} of its {len(layout.devices)} "
+            "devices, so its value cannot be read here. Read the local parts "
+            "(x.addressable_shards), or gather the array in each process: "
+            "gnomon.experimental.multihost_utils.process_allgather(x), or jit with out_shardings "
+            "of gnomon.P()"
         )
 
     def wait(self) -> None:

@@ -170,7 +170,7 @@ class XlaCpuBackend:
         missing = [number for number in numbers if number not in by_id]
         if missing:
             raise ValueError(
-                f"the program is partitioned over devices {missing}, and the platform "
+                f"the program is partitioned over devices {missing}, but the platform "
                 f"{self.platform!r} has {sorted(by_id)}"
             )
         return tuple(by_id[number] for number in numbers)

@@ -225,7 +225,7 @@ class Connection:
                     raise DistributedError(f"{what}: {error}") from error
             if time.monotonic() > deadline:
                 raise DistributedError(
-                    f"process {process} did not come to {what!r} within {self._timeout:g} s "
+                    f"process {process} did not reach {what!r} within {self._timeout:g} s "
                     "(initialization_timeout): all processes must call the same functions in the "
                     "same order"
                 )

@@ -66,7 +66,7 @@ class Coordinator:
         try:
             message = channel.receive()
             if message is None or message.get("greeting") != GREETING:
-                raise ValueError("no process of gnomon")
+                raise ValueError("not a gnomon process")
             if message["for"] == "service":
                 near, first = channel.raw()
                 join(connect(self._service, self._silence), near, first)
@@ -85,14 +85,14 @@ class Coordinator:
     def _refusal(self, process: int, count: int) -> str:
         if count != self._count:
             return (
-                f"process {process} was told that there are {count} processes, process 0 that "
-                f"there are {self._count}"
+                f"process {process} was started with num_processes={count}, but process 0 with "
+                f"num_processes={self._count}"
             )
         with self._changed:
             if process in self._channels:
                 return f"there is another process with process_id={process}"
             if self._started or self._over:
-                return "the processes have been started already"
+                return "the processes have already started"
         return ""
 
     def _watch(self, process: int, channel: Channel) -> None:

@@ -68,8 +68,8 @@ class Link:
                     raise DistributedError(
                         f"process {self._process} cannot reach the coordinator at "
                         f"{self._address[0]}:{self._address[1]} within {self._timeout:g} s "
-                        f"(initialization_timeout): {error}. It is the process 0, which must run "
-                        "and be reachable at coordinator_address"
+                        f"(initialization_timeout): {error}. The coordinator is process 0, which "
+                        "must be running and reachable at coordinator_address"
                     ) from None
                 time.sleep(_BETWEEN_ATTEMPTS)
 

@@ -23,7 +23,7 @@ def parse_address(address: str) -> tuple[str, int]:
     """
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit() or not host:
-        raise ValueError(f"an address is host:port, such as '10.0.0.1:1234', got {address!r}")
+        raise ValueError(f"an address must be host:port, such as '10.0.0.1:1234', got {address!r}")
     return host.strip("[]"), int(port)
 
 
@@ -75,7 +75,7 @@ class Channel:
         line, self._received = self._received.split(b"\n", 1)
         message = json.loads(line)
         if not isinstance(message, dict):
-            raise ValueError("a message is an object")
+            raise ValueError("a message must be a JSON object")
         return message
 
     def raw(self) -> tuple[socket.socket, bytes]:

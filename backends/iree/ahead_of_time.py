@@ -40,9 +40,9 @@ def check_serializable(host_ops: Collection[str]) -> None:
     """
     if host_ops:
         raise ValueError(
-            f"the program leaves {', '.join(host_ops)} to Python (a callback, a factorization or a "
-            "long sort: docs/targets.md), so no file holds the whole program, and IREE's runtime "
-            "alone could not load it. Call it in this process, or take these ops out of it"
+            f"the program calls Python for {', '.join(host_ops)} (a callback, a factorization or "
+            "a long sort: docs/targets.md), so IREE's runtime could not load it from a file. Call "
+            "it in this process, or remove these ops from it"
         )
 
 
@@ -95,9 +95,9 @@ class AheadOfTimeExecutable:
         check_serializable([name for name in self._host_ops if name not in answered])
         if self._stepped:
             raise ValueError(
-                "the program calls Python in loops or branches, or the compiler took its loops in "
-                "no other form: Python runs them, around compiled pieces, so no file holds the "
-                "whole program. Call it in this process, or take the calls out of the loops"
+                "Python runs the loops or branches of this program, because they call Python or "
+                "because the compiler accepts them in no other form. Such a program cannot be "
+                "saved as a file. Call it in this process, or move the calls out of the loops"
             )
         return self._vmfb
 
@@ -110,8 +110,8 @@ class AheadOfTimeExecutable:
         start = _TEXTS.get(self.target.code)
         if start is None:
             raise ValueError(
-                f"the code for {self.target.name!r} is binary ({self.target.code}); its bytes are "
-                "in what serialize() returns"
+                f"the code for {self.target.name!r} is binary ({self.target.code}); serialize() "
+                "returns its bytes"
             )
         texts = []
         for file in device_code(self._vmfb):
@@ -141,8 +141,8 @@ class AheadOfTimeExecutable:
             missing = what_is_missing(self.target)
             if missing:
                 raise BackendUnavailable(
-                    f"the program was compiled for {self.target.name!r}, and {missing}; run it "
-                    "there, from what serialize() returns"
+                    f"the program was compiled for {self.target.name!r}, and {missing}; run the "
+                    "result of serialize() there"
                 )
             return cpu_device()
         try:

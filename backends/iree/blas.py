@@ -94,6 +94,6 @@ def load_for(vmfb: bytes) -> None:
     """
     if SYMBOL.encode() in vmfb and not has_products():
         raise ExecutionError(
-            "the compiled program multiplies matrices by the OpenBLAS of a NumPy wheel, and this "
-            "process has a NumPy without it; compile the program again here"
+            "the compiled program multiplies matrices with the OpenBLAS of a NumPy wheel, but the "
+            "NumPy of this process does not have it; compile the program again here"
         )

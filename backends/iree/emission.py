@@ -108,7 +108,7 @@ def check_code_kind(target: Target, kind: str) -> None:
     """Raise `ValueError` if the compiler generates no such code for a target."""
     if kind not in code_kinds(target):
         raise ValueError(
-            f"the compiler gives no {kind} for the target {target.name!r}; it gives "
+            f"the compiler emits no {kind} for the target {target.name!r}; it emits "
             f"{', '.join(code_kinds(target))}"
         )
 

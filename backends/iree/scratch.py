@@ -158,7 +158,7 @@ def _restore(folder: str) -> None:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     if not is_private(folder):
-        raise BackendUnavailable(f"the temporary folder {folder} is not this user's alone")
+        raise BackendUnavailable(f"the temporary folder {folder} is accessible to other users")
 
 
 def _close_descriptors_of(prefix: str) -> None:

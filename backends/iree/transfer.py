@@ -65,7 +65,7 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
     except RuntimeError as error:
         lost = _if_lost(state, error)
         if lost:
-            raise ExecutionError(f"{state.name} gives no memory: {error}{lost}") from error
+            raise ExecutionError(f"{state.name} cannot allocate memory: {error}{lost}") from error
         # Ended programs and garbage may still hold memory.
         state.make_room()
     try:

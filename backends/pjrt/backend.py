@@ -298,7 +298,7 @@ def _devices_of(client: Client, plan: Partitions) -> list[Device]:
     if missing:
         raise ValueError(
             f"the program is partitioned over devices {missing} that the platform "
-            f"{client.plugin.name!r} does not have; it has {sorted(by_id)}"
+            f"{client.plugin.name!r} does not have: it has {sorted(by_id)}"
         )
     return [by_id[number] for number in numbers]
 

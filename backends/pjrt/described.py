@@ -128,8 +128,8 @@ class DescribedBackend:
           BackendUnavailable: always.
         """
         raise BackendUnavailable(
-            f"the devices of {self.target!r} are described and need not be present: they hold no "
-            "arrays. Lower functions for gnomon.ShapeDtypeStruct with a sharding instead"
+            f"the devices of {self.target!r} are only described, so they cannot hold arrays. "
+            "Lower functions for gnomon.ShapeDtypeStruct with a sharding instead"
         )
 
 

@@ -38,7 +38,7 @@ class ResizeMethod(enum.Enum):
         """
         method = _NAMES.get(s)
         if method is None:
-            raise ValueError(f"unknown resize method {s!r}; there is {', '.join(_NAMES)}")
+            raise ValueError(f"unknown resize method {s!r}; the methods are {', '.join(_NAMES)}")
         return method
 
 

@@ -155,8 +155,8 @@ def _segments(
         known = concrete_value(ids)
         if known is None:
             raise ValueError(
-                f"segment_{name}: the number of segments is not known where segment_ids are "
-                "traced: give num_segments"
+                f"segment_{name}: the number of segments is not known if segment_ids are traced: "
+                "pass num_segments"
             )
         num_segments = int(known.max(initial=-1)) + 1
     num_segments = int(num_segments)

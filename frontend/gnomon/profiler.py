@@ -107,8 +107,8 @@ def start_trace(
     options = profiler_options or ProfileOptions()
     if create_perfetto_link:
         warnings.warn(
-            "create_perfetto_link: gnomon serves no files; open the trace.json.gz of the profile "
-            "at https://ui.perfetto.dev",
+            "create_perfetto_link: gnomon does not serve files; open the trace.json.gz of the "
+            "profile at https://ui.perfetto.dev",
             stacklevel=2,
         )
     profiling.start()

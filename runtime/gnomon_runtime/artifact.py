@@ -194,13 +194,13 @@ class Artifact:
         container = self._container
         sections = container.sections
         if not sections or sections[0].kind != "metadata" or sections[0].length > _MAX_METADATA:
-            raise container.damaged("its first section is no metadata")
+            raise container.damaged("its first section is not metadata")
         try:
             found = json.loads(bytes(container.map(0)), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise container.damaged(f"its metadata is no JSON: {error}") from None
+            raise container.damaged(f"its metadata is not JSON: {error}") from None
         if not isinstance(found, dict):
-            raise container.damaged("its metadata is no JSON object")
+            raise container.damaged("its metadata is not JSON object")
         return MappingProxyType(found)
 
     @property
@@ -311,7 +311,7 @@ def from_bytes(data: Any, name: str = "the artifact") -> Artifact:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 class _Check:
@@ -336,7 +336,7 @@ class _Check:
     def get(self, data: Any, key: str, kind: type, default: Any = None) -> Any:
         """A field of an object, of a given type."""
         if not isinstance(data, Mapping):
-            raise TypeError("an object is expected")
+            raise TypeError("an object was expected")
         value = data.get(key, default)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise TypeError(f"{key!r} must be of type {kind.__name__}")
@@ -440,7 +440,7 @@ class _Check:
             in_tree = self.tree(data.get("in_tree"), len(inputs))
             out_tree = self.tree(data.get("out_tree"), len(outputs))
         except TreeFormatError as error:
-            raise TypeError(f"a structure is none: {error}") from None
+            raise TypeError(f"a structure is invalid: {error}") from None
         return Entry(
             name,
             self.get(data, "function", str),

@@ -36,7 +36,9 @@ def _rebuilt(value: Any, path: str, leaf: Callable[[str, Any], Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(child(i, part) for i, part in enumerate(value))
     if not hasattr(value, "__array__") and not isinstance(value, (bool, int, float, complex)):
-        raise TypeError(f"{path or 'the state'} is no array and no container of arrays: {value!r}")
+        raise TypeError(
+            f"{path or 'the state'} is neither an array nor a container of arrays: {value!r}"
+        )
     return leaf(path or "state", value)
 
 
@@ -80,14 +82,16 @@ def load_state(path: str | os.PathLike[str], like: Any) -> Any:
             raise CheckpointError(f"{os.fspath(path)} has no array {name!r}")
         if given.shape != wanted.shape or given.dtype != wanted.dtype:
             raise CheckpointError(
-                f"{os.fspath(path)}: {name!r} is {given.dtype}{list(given.shape)}, and the state "
+                f"{os.fspath(path)}: {name!r} is {given.dtype}{list(given.shape)}, but the state "
                 f"has {wanted.dtype}{list(wanted.shape)}"
             )
         return given
 
     state = _rebuilt(like, "", take)
     if found:
-        raise CheckpointError(f"{os.fspath(path)} has arrays that the state has not: {_few(found)}")
+        raise CheckpointError(
+            f"{os.fspath(path)} has arrays that the state does not have: {_few(found)}"
+        )
     return state
 
 

@@ -110,9 +110,7 @@ class Container:
         self._verified: set[int] = set()
         size = len(self._data)
         if size < len(MAGIC) or self._data[: len(MAGIC)] != MAGIC:
-            raise NotAnArtifactError(
-                f"{name}: this is no gnomon artifact; such a file begins with {MAGIC!r}"
-            )
+            raise NotAnArtifactError(f"{name}: not a gnomon artifact, which begins with {MAGIC!r}")
         if size < HEADER_SIZE:
             raise self.damaged(f"it ends after {size} bytes, in its header")
         header = self._data[: HEADER.size]
@@ -120,8 +118,8 @@ class Container:
         # Before the checksum, whose place another version may have chosen differently.
         if version != FORMAT_VERSION:
             raise ArtifactVersionError(
-                f"{name}: the file is of format {version}, and this version of gnomon_runtime "
-                f"reads format {FORMAT_VERSION}"
+                f"{name}: the file has format {version}, but this version of gnomon_runtime reads "
+                f"format {FORMAT_VERSION}"
                 + ("; update the package gnomon-runtime" if version > FORMAT_VERSION else "")
             )
         self.version = version
@@ -129,12 +127,12 @@ class Container:
         if digest_of(header) != self.digest or self._data[96:HEADER_SIZE] != HEADER_END:
             raise self.damaged("the checksum of its header is wrong")
         if length != size:
-            raise self.damaged(f"it should have {length} bytes, and has {size}")
+            raise self.damaged(f"it should have {length} bytes, but has {size}")
         if count > MAX_SECTIONS or table_length != count * ENTRY.size:
             raise self.damaged(f"a table of {table_length} bytes cannot have {count} sections")
         end = HEADER_SIZE + table_length
         if end > size:
-            raise self.damaged("its table goes beyond its end")
+            raise self.damaged("its table extends beyond its end")
         table = self._data[HEADER_SIZE:end]
         if digest_of(table) != table_digest:
             raise self.damaged("the checksum of its table is wrong")
@@ -156,11 +154,13 @@ class Container:
             offset, length, digest, kind, rest = entry
             name = kind.rstrip(b"\0")
             if not name or not name.isalnum() or rest != ENTRY_END:
-                raise self.damaged(f"entry {number} of its table is not one of this format")
+                raise self.damaged(f"entry {number} of its table is not valid in this format")
             if offset != aligned(end) or offset + length > len(self._data):
                 raise self.damaged(f"section {number} is not where it should be")
             if any(self._data[end:offset]):
-                raise self.damaged(f"there are bytes before section {number} that no section has")
+                raise self.damaged(
+                    f"there are bytes before section {number} that belong to no section"
+                )
             end = offset + length
             yield Section(name.decode("ascii"), offset, length, digest)
         if end != len(self._data):
@@ -195,7 +195,7 @@ class Container:
 
     def _section(self, number: int) -> Section:
         if not 0 <= number < len(self.sections):
-            raise self.damaged(f"it names section {number} of {len(self.sections)}")
+            raise self.damaged(f"it refers to section {number} of {len(self.sections)}")
         return self.sections[number]
 
     def _verify(self, number: int, data: Any) -> None:

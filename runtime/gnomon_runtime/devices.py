@@ -278,7 +278,7 @@ class Array:
         values = self.numpy()
         if dtype is not None and np.dtype(dtype) != values.dtype:
             if copy is False:
-                raise ValueError(f"a conversion to {dtype} needs a copy")
+                raise ValueError(f"a conversion to {dtype} requires a copy")
             return values.astype(dtype)
         return values.copy() if copy else values
 

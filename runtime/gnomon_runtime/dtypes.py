@@ -40,7 +40,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
     if name == "float0":
         return FLOAT0
     if name not in NARROW:
-        raise ValueError(f"artifacts have no arrays of dtype {name!r}")
+        raise ValueError(f"artifacts do not support arrays of dtype {name!r}")
     return np.dtype(getattr(ml_dtypes, name))
 
 

@@ -41,7 +41,7 @@ def evaluate(function: HostFunction, arrays: Sequence[np.ndarray[Any, Any]]) -> 
         results.append(np.asarray(value, dtype_named(type_.dtype)))
         if results[-1].shape != type_.shape:
             raise TypeError(
-                f"{function.op} gave an array of shape {results[-1].shape} to a program that "
+                f"{function.op} returned an array of shape {results[-1].shape} to a program that "
                 f"expects {type_}"
             )
     return results

@@ -75,7 +75,7 @@ def check_digest(artifact: Artifact, digest: str | None) -> None:
     """Raise `ArtifactDamagedError` unless an artifact has the digest that is expected."""
     if digest is not None and artifact.digest != digest.lower():
         raise ArtifactDamagedError(
-            f"{artifact.name}: its digest is {artifact.digest}, and {digest} is expected"
+            f"{artifact.name}: its digest is {artifact.digest}, but {digest} is expected"
         )
 
 
@@ -212,14 +212,14 @@ class Function:
             if self.entry.is_symbolic:
                 raise ArtifactIncompatibleError(
                     f"{self._owner.artifact.name}: the function {self.name!r} has symbolic "
-                    "dimensions, and no module can be compiled before they are known: call it by "
+                    "dimensions, so it has no compiled module; call it through "
                     "gnomon.export.load_exported"
                 )
             if self.entry.nr_devices > 1:
                 raise ArtifactIncompatibleError(
                     f"{self._owner.artifact.name}: the function {self.name!r} is for "
-                    f"{self.entry.nr_devices} devices, and modules of files run on one: call it by "
-                    "gnomon.export.load_exported"
+                    f"{self.entry.nr_devices} devices, but the modules of a file run on one; call "
+                    "it through gnomon.export.load_exported"
                 )
             self._module = self._source(self._owner.artifact, self.entry, self._platform)
         return self._module
@@ -276,7 +276,7 @@ class Function:
             raise self.error("failed", error) from error
         given = sum(dtype != FLOAT0 for _, dtype in self._output_types)
         if results.size != given:
-            raise self.error(f"gave {results.size} results, not {given}", None)
+            raise self.error(f"returned {results.size} results, not {given}", None)
         borrowed = any(kept is not None for kept in keep_alive)
         views = (results.get_as_object(index, _VIEWS) for index in range(given))
         outputs = [
@@ -301,7 +301,7 @@ class Function:
         # A module that contradicts its signature must not be read beyond its end.
         size = math.prod(shape) * dtype.itemsize
         if view.byte_length != size:
-            raise self.error(f"gave a result of {view.byte_length} bytes, not {size}", None)
+            raise self.error(f"returned a result of {view.byte_length} bytes, not {size}", None)
         if borrowed:
             view = device.without_borrowed_memory(view, shape, dtype)
         return Array(view, shape, dtype, device)
@@ -325,8 +325,8 @@ class Function:
             leaf = leaves[index]
             if isinstance(leaf, Array) and sum(leaf is other for other in leaves) > 1:
                 raise ValueError(
-                    f"{self._name_of(index)} of {self.name} is donated, and is another argument of "
-                    "the same call too: give a copy (numpy.array) of one of them"
+                    f"{self._name_of(index)} of {self.name} is donated, but it is also another "
+                    "argument of the call; pass a copy (numpy.array) of one of them"
                 )
 
     def _name_of(self, index: int) -> str:

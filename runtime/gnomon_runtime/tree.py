@@ -75,7 +75,7 @@ def register_node(name: str, node: Node) -> None:
       ValueError: the name is taken.
     """
     if name in _nodes:
-        raise ValueError(f"the name {name!r} is registered already, for {_nodes[name].type!r}")
+        raise ValueError(f"the name {name!r} is already registered, for {_nodes[name].type!r}")
     _nodes[name] = node
 
 
@@ -86,7 +86,7 @@ def register_namedtuple(name: str, type_: type) -> None:
       ValueError: the name is taken.
     """
     if name in _namedtuples:
-        raise ValueError(f"the name {name!r} is registered already, for {_namedtuples[name]!r}")
+        raise ValueError(f"the name {name!r} is already registered, for {_namedtuples[name]!r}")
     _namedtuples[name] = type_
     _namedtuple_type.cache_clear()
 
@@ -184,14 +184,14 @@ def _parts(data: Any) -> tuple[str, list[Any], list[str]]:
         if keys == ("node", "data", "children") and isinstance(data["children"], list):
             _node_data(data)
             return "node", data["children"], [f"<{i}>" for i in range(len(data["children"]))]
-    raise TreeFormatError("a part of it is no node of a structure")
+    raise TreeFormatError("a part of it is not a node of a structure")
 
 
 def _items(pairs: list[Any]) -> tuple[list[Any], list[str]]:
     keys, children = [], []
     for pair in pairs:
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], (str, int))):
-            raise TreeFormatError("a part of a dictionary is no pair of a key and a child")
+            raise TreeFormatError("a part of a dictionary is not a pair of a key and a child")
         keys.append(pair[0])
         children.append(pair[1])
     if len(set(keys)) != len(keys):
@@ -207,7 +207,7 @@ def _fields(data: dict[str, Any]) -> tuple[str, ...]:
         or not all(isinstance(field, str) and _is_name(field) for field in fields)
         or not len(set(fields)) == len(fields) == len(data["children"])
     ):
-        raise TreeFormatError("a named tuple has other fields than children")
+        raise TreeFormatError("the fields of a named tuple do not match its children")
     return tuple(fields)
 
 

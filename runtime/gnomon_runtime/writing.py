@@ -108,10 +108,10 @@ class Writer:
           ValueError: the name is taken, or artifacts have no such dtype.
         """
         if name in self._weights:
-            raise ValueError(f"there is a weight named {name!r} already")
+            raise ValueError(f"there is already a weight named {name!r}")
         array = np.asarray(array)
         if array.dtype.name not in NAMES:
-            raise ValueError(f"artifacts have no arrays of dtype {array.dtype}")
+            raise ValueError(f"artifacts do not support arrays of dtype {array.dtype}")
         plain = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
         data: Any = plain.reshape(-1).view(np.uint8) if plain.size else b""
         type_ = TensorType(array.shape, array.dtype.name)
@@ -137,7 +137,7 @@ class Writer:
           ValueError: the name is taken, or two modules are for the same target.
         """
         if entry.name in self._entries:
-            raise ValueError(f"there is an entry named {entry.name!r} already")
+            raise ValueError(f"there is already an entry named {entry.name!r}")
         compiled = {}
         for module, data in modules:
             if module.target in compiled:

@@ -23,7 +23,7 @@ def entry_file(cache: ExecutableCache) -> Path:
     return file
 
 
-def test_what_is_put_is_got(cache: ExecutableCache) -> None:
+def test_a_stored_entry_is_returned(cache: ExecutableCache) -> None:
     key = cache_key(b"program", "flags")
     assert cache.get(key) is None
     cache.put(key, b"executable")
@@ -81,7 +81,7 @@ def test_the_entry_unused_for_longest_is_evicted(tmp_path: Path) -> None:
     assert cache.size_bytes() <= 5000
 
 
-def test_what_exceeds_the_bound_is_not_stored(tmp_path: Path) -> None:
+def test_entries_beyond_the_bound_are_not_stored(tmp_path: Path) -> None:
     cache = ExecutableCache(tmp_path, max_bytes=1000)
     cache.put(cache_key("small"), bytes(100))
     cache.put(cache_key("large"), bytes(1000))
@@ -212,7 +212,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(
 @needs_posix
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
 @pytest.mark.parametrize("what", ["folder", "file"])
-def test_what_belongs_to_somebody_else_is_not_used(cache: ExecutableCache, what: str) -> None:
+def test_files_of_other_users_are_not_used(cache: ExecutableCache, what: str) -> None:
     key = cache_key("program")
     cache.put(key, b"code")
     os.chown(cache.directory if what == "folder" else entry_file(cache), 12345, -1)
@@ -246,7 +246,7 @@ def test_an_entry_is_a_regular_file_of_some_size(
     assert "is not used" in caplog.text
 
 
-def test_a_user_that_there_is_not_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_user_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GNOMON_CACHE_DIR", "~nobody-has-this-name/cache")
     with pytest.raises(ValueError, match="GNOMON_CACHE_DIR='~nobody-has-this-name/cache'"):
         cache_directory()

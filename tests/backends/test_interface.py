@@ -113,7 +113,7 @@ def test_a_backend_has_the_face(name: str, platform: NumpyBackend) -> None:
     assert buffer.is_deleted()
 
 
-def test_a_platform_is_made_when_it_is_asked_for() -> None:
+def test_a_platform_is_created_on_first_use() -> None:
     made: list[str] = []
 
     def factory(name: str) -> Any:
@@ -186,7 +186,7 @@ def test_memory_that_is_full(platform: NumpyBackend) -> None:
     assert first.memory_stats()["bytes_limit"] == 1000  # type: ignore[index]
 
 
-def test_an_op_that_a_platform_has_no_form_of(platform: NumpyBackend) -> None:
+def test_an_op_that_a_platform_does_not_support(platform: NumpyBackend) -> None:
     platform.refused = frozenset({"sin"})
     x = gn.device_put(VALUE, platform.devices()[0])
     with pytest.raises(UnsupportedOnTarget, match="fake has no form of sin") as caught:

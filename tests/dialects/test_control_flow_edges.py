@@ -87,7 +87,7 @@ def test_scan_names_missing_carries_lengths_and_arguments() -> None:
         scan_of(Body.build([S], lambda x: [x]), 0, 1, 2, unroll=0)
 
 
-def test_while_names_what_is_wrong() -> None:
+def test_errors_of_while() -> None:
     true = Body.build([S], lambda x: [constant(np.asarray(True))])
     with pytest.raises(TypeRuleError, match=r"carry 0 enters the body as f64\[\] and leaves it as"):
         while_of(true, Body.build([S], lambda x: [ops.convert(x, dtype=F32)]))
@@ -312,7 +312,7 @@ def _plain_cumulative(w: Any, h: Any, xs: Any, reverse: bool) -> list[np.ndarray
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 2, 5, 7])
 @pytest.mark.parametrize("unroll", [1, 2, 3, 7, 20])
-def test_scan_expands_alike_for_every_length_and_unroll(
+def test_scan_expands_correctly_for_every_length_and_unroll(
     length: int, unroll: int, reverse: bool
 ) -> None:
     rng = np.random.default_rng(length)

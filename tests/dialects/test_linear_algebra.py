@@ -157,7 +157,7 @@ def test_the_stablehlo_form_is_a_portable_artifact(op: str) -> None:
         ("lu_pivots_to_permutation", ["i32 3"], {"size": 2}, "less than the number of pivots"),
     ],
 )
-def test_type_rules_say_what_they_take(
+def test_type_rules_name_their_operands(
     op: str, types: list[str], params: dict[str, object], message: str
 ) -> None:
     given = []
@@ -169,7 +169,7 @@ def test_type_rules_say_what_they_take(
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_singular_values_of_what_is_not_finite_are_nan(value) -> None:
+def test_singular_values_of_infinite_matrices_are_nan(value) -> None:
     """NumPy's own `svd` does not return for a matrix with an infinity."""
     matrices = np.ones((2, 4, 4), np.float32)
     matrices[1, 0, 0] = value

@@ -103,7 +103,7 @@ def test_comparisons_that_are_decided_hold_for_all_values(seed) -> None:
         ("a - 1 > 0", None),
     ],
 )
-def test_what_bounds_decide(text, expected) -> None:
+def test_comparisons_decided_by_bounds(text, expected) -> None:
     scope = SymbolicScope()
     names = {"a": scope.parse("a"), "b": scope.parse("b")}
     if expected is None:

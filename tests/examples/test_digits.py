@@ -96,7 +96,7 @@ def test_the_gradients_of_the_examples_have_the_gradient_of_the_batch_as_their_m
 @pytest.mark.slow
 @needs_sklearn
 @pytest.mark.parametrize("platform", REAL_PLATFORMS)
-def test_the_network_learns_alike_on_other_platforms(
+def test_training_agrees_on_other_platforms(
     digits: ModuleType, platform: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(digits, "EPOCHS", 1)

@@ -87,7 +87,7 @@ def test_scalars_of_numpy_become_arrays() -> None:
     assert type(x._value) is np.ndarray and x.shape == ()
 
 
-def test_a_value_on_a_device_is_read_when_it_is_asked_for() -> None:
+def test_a_value_on_a_device_is_read_on_first_use() -> None:
     x = on_device(np.arange(3.0), weak=True)
     assert x.weak_type and not x.is_ready() and x.shape == (3,)
     assert x.block_until_ready() is x
@@ -165,7 +165,7 @@ def test_conversions_that_are_refused() -> None:
     for convert in (int, float, complex):
         with pytest.raises(TypeError, match=r"shape \(2,\)"):
             convert(vector)
-    with pytest.raises(TypeError, match=r"take x\.real"):
+    with pytest.raises(TypeError, match=r"use x\.real"):
         float(wrap(np.array(1j)))
     with pytest.raises(TypeError, match=r"float64\[\]"):
         range(wrap(np.array(1.0)))  # type: ignore[arg-type]

@@ -340,7 +340,7 @@ def test_equals_jax(case: str) -> None:
         ("astype", lambda: gnp.array([1j]).astype(float)),
     ],
 )
-def test_what_is_deprecated_says_so(category: str, call: Any) -> None:
+def test_deprecated_functions_warn(category: str, call: Any) -> None:
     with pytest.warns(DeprecationWarning, match=category):
         call()
 

@@ -215,7 +215,7 @@ def test_equals_jax(case: str) -> None:
     check_program(CASES[case])
 
 
-def test_closing_over_what_is_differentiated_by_is_named() -> None:
+def test_closing_over_a_differentiated_value_is_a_named_error() -> None:
     f = lambda y: _by_jvp(OURS, lambda t: t, lambda x: x * y)(1.0)  # noqa: E731
     with pytest.raises(UnexpectedTracerError, match="closes over"):
         gnomon.grad(f)(3.0)
@@ -262,7 +262,7 @@ def test_errors_name_the_argument(error: Any, message: str, call: Any) -> None:
         call()
 
 
-def test_transformed_functions_say_what_they_are() -> None:
+def test_transformed_functions_have_names_and_docs() -> None:
     def f(x: Any) -> Any:
         """Twice."""
         return 2 * x

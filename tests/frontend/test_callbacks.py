@@ -92,7 +92,7 @@ def test_vmap_methods_call_with_the_shapes_that_jax_calls_with(method: str) -> N
         np.testing.assert_array_equal(a, b)
 
 
-def test_pure_callbacks_are_dropped_where_nobody_looks(log: Log) -> None:
+def test_unused_pure_callbacks_are_dropped(log: Log) -> None:
     def f(x: Any) -> Any:
         gn.pure_callback(lambda v: (log.note(v), v)[1], like(x), x)
         return x + 1
@@ -132,7 +132,7 @@ def test_errors_of_pure_callback() -> None:
     np.testing.assert_array_equal(gn.jit(call(lambda v: np.zeros(2)))(x), np.zeros(2))
 
 
-def test_a_callback_runs_gnomon_outside_of_what_is_traced() -> None:
+def test_a_callback_runs_gnomon_outside_the_trace() -> None:
     inner = gn.jit(gnp.cos)
 
     @gn.jit
@@ -288,7 +288,7 @@ def test_io_callbacks_are_kept_ordered_and_mapped_in_turn(log: Log) -> None:
         )(1.0)
 
 
-def test_calls_with_effects_say_so() -> None:
+def test_calls_with_effects_are_marked() -> None:
     f = gn.jit(lambda x: (gn.debug.print("{}", x), x)[1])
     traced = gn.jit(lambda x: f(x) + gnp.sin(x)).trace(1.0)
     marked = [has_effects(op) for op in traced._traced.body.operations]

@@ -102,7 +102,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_what_a_policy_keeps(case: str) -> None:
+def test_values_that_a_policy_saves(case: str) -> None:
     policy, expected = KEPT[case]
     checkpointed = gn.checkpoint(deep, policy=policy)
     kept = saved_residuals(checkpointed, X, W)
@@ -110,7 +110,7 @@ def test_what_a_policy_keeps(case: str) -> None:
     close(gn.grad(checkpointed, (0, 1))(X, W), gn.grad(deep, (0, 1))(X, W))
 
 
-def test_keeping_everything_is_keeping_what_is_kept_without_checkpoint() -> None:
+def test_saving_everything_saves_the_residuals_of_no_checkpoint() -> None:
     everything = gn.checkpoint(deep, policy=policies.everything_saveable)
     kept = sorted(str(aval) for aval, _ in saved_residuals(everything, X, W))
     assert kept == sorted(str(aval) for aval, _ in saved_residuals(deep, X, W))
@@ -184,7 +184,7 @@ def test_peak_memory_of_a_long_scan() -> None:
     assert peak("checkpoint") < 60
 
 
-def test_recomputation_is_behind_a_barrier() -> None:
+def test_recomputation_is_after_a_barrier() -> None:
     def text(prevent_cse: bool) -> str:
         f = gn.checkpoint(lambda x: gnp.sin(gnp.exp(x)), prevent_cse=prevent_cse)
         return gn.jit(gn.value_and_grad(f)).lower(1.0).as_text("gnomon")

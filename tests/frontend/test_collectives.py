@@ -140,7 +140,7 @@ def test_movements_where_jax_has_none() -> None:
     np.testing.assert_array_equal(sent, np.broadcast_to(CUBE[:, 2:], CUBE.shape))
 
 
-def test_movements_of_what_is_not_mapped() -> None:
+def test_movements_of_unmapped_values() -> None:
     lax, x = gnomon.lax, CUBE[0, 0]
 
     def f(i: Any) -> Any:
@@ -183,7 +183,7 @@ def test_errors_of_movements() -> None:
         wide(np.zeros((3, 2), np.float32))
 
 
-def test_what_asks_for_an_axis_belongs_to_its_vmap() -> None:
+def test_ops_on_a_named_axis_belong_to_its_vmap() -> None:
     """Jitted functions and bodies of constants alone: none is kept for an axis of another size."""
     lax = gnomon.lax
     x = np.arange(3.0, dtype=np.float32)

@@ -50,7 +50,7 @@ def test_listeners_are_forgotten() -> None:
     assert found == [(1, 2)]
 
 
-def test_jit_tells_how_far_it_is(explained, capsys) -> None:
+def test_jit_reports_progress(explained, capsys) -> None:
     gn.jit(lambda x: gnp.sin(x) * 0.123)(gnp.ones(3))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "compiling <lambda>"

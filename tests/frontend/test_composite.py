@@ -32,7 +32,7 @@ def test_it_means_its_decomposition() -> None:
             np.testing.assert_allclose(np.asarray(a), b, rtol=1e-6)
 
 
-def test_its_name_stands_in_the_program() -> None:
+def test_the_program_has_its_name() -> None:
     text = str(gn.make_jaxpr(functools.partial(scaled, factor=5))(1.0))
     assert '"gnomon.composite"' in text
     assert 'name = "my.scaled"' in text
@@ -52,7 +52,7 @@ def test_it_needs_a_rule_to_be_differentiated() -> None:
     np.testing.assert_allclose(float(gn.grad(known)(1.0)), 2 * np.cos(1.0), rtol=1e-6)
 
 
-def test_attributes_are_no_arrays_of_the_program() -> None:
+def test_attributes_cannot_be_traced_arrays() -> None:
     with pytest.raises(gn.errors.UnexpectedTracerError, match="by position"):
         gn.jit(lambda k: scaled(1.0, factor=k))(2.0)
     with pytest.raises(jax.errors.UnexpectedTracerError):

@@ -38,7 +38,7 @@ def test_unknown_names_and_values_are_refused() -> None:
     assert config.x64 is False
 
 
-def test_contexts_nest_and_leave_nothing_behind() -> None:
+def test_contexts_nest_and_restore_the_state() -> None:
     before = config.token
     with enable_x64():
         with numpy_dtype_promotion("strict"):

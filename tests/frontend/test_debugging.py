@@ -143,7 +143,7 @@ def test_debug_infs() -> None:
         donating(gnp.zeros(2))
 
 
-def test_options_are_part_of_what_programs_are_kept_by() -> None:
+def test_options_are_part_of_the_cache_key() -> None:
     f = gn.jit(lambda x: gnp.log(x))
     x = gnp.float32(-1)
     assert np.isnan(f(x))

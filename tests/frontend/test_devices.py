@@ -307,7 +307,7 @@ print(float(y[0, 0]), process.COMPILER.pid is not None)
 
 @pytest.mark.slow
 @pytest.mark.vulkan
-def test_a_second_process_compiles_no_op() -> None:
+def test_a_second_process_compiles_no_ops() -> None:
     lines = [
         subprocess.run(
             [sys.executable, "-c", LOOP], capture_output=True, text=True, check=True
@@ -474,7 +474,7 @@ def test_default_device(platform: NumpyBackend) -> None:
         pass
 
 
-def test_placement_does_not_change_what_is_compiled(platform: NumpyBackend) -> None:
+def test_placement_does_not_change_the_program(platform: NumpyBackend) -> None:
     traces = []
 
     @gn.jit

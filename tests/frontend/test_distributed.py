@@ -22,7 +22,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_arguments_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="coordinator_address should be defined"):
         gn.distributed.initialize()
     with pytest.raises(ValueError, match="num_processes should be defined"):
@@ -42,17 +42,17 @@ def test_arguments_are_checked() -> None:
 
     with pytest.raises(ValueError, match=r"at least 0 and less than num_processes=2, got 2"):
         initialize(process_id=2)
-    with pytest.raises(ValueError, match="num_processes is an integer, got 'two'"):
+    with pytest.raises(ValueError, match="num_processes must be an integer, got 'two'"):
         initialize(num_processes="two")
-    with pytest.raises(ValueError, match="initialization_timeout is a time in seconds, got 0"):
+    with pytest.raises(ValueError, match="must be a positive number of seconds"):
         initialize(initialization_timeout=0)
-    with pytest.raises(ValueError, match="local_device_ids are different numbers"):
+    with pytest.raises(ValueError, match="local_device_ids must be distinct numbers"):
         initialize(local_device_ids=[1, 1])
     with pytest.raises(NotImplementedError, match="slice_index"):
         initialize(slice_index=0)
-    with pytest.raises(ValueError, match="cluster_detection_method is one of 'slurm'"):
+    with pytest.raises(ValueError, match="cluster_detection_method must be one of 'slurm'"):
         gn.distributed.initialize(cluster_detection_method="cloud")
-    with pytest.raises(RuntimeError, match="was not started by it"):
+    with pytest.raises(RuntimeError, match="did not start this process"):
         gn.distributed.initialize(cluster_detection_method="slurm")
 
 
@@ -107,7 +107,7 @@ _CLUSTERS = {
 
 
 @pytest.mark.parametrize("cluster", _CLUSTERS)
-def test_clusters_tell_the_place_of_a_process(
+def test_clusters_give_the_place_of_a_process(
     cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables, place = _CLUSTERS[cluster]

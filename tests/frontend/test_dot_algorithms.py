@@ -34,7 +34,7 @@ def expected(preset: DotAlgorithmPreset) -> tuple[np.ndarray, float]:
     return product, small * float(np.abs(product).max())
 
 
-def test_what_products_are() -> None:
+def test_values_of_every_algorithm() -> None:
     """Eager and compiled: the operands rounded, the sums in the accumulation's dtype."""
 
     def all_of(x: Any, y: Any) -> list[Any]:
@@ -114,7 +114,7 @@ def test_where_algorithms_are_taken() -> None:
     assert smooth.tolist() == [[[2.0, 3.0, 3.0, 3.0, 2.0]]]
 
 
-def test_what_is_refused() -> None:
+def test_refused_arguments() -> None:
     with pytest.raises(ValueError, match="float8"):
         lax.dot(X, Y, precision="ANY_F8_ANY_F8_F32")
     with pytest.raises(ValueError, match="real numbers"):
@@ -125,7 +125,7 @@ def test_what_is_refused() -> None:
         lax.dot(X, Y, precision="BF16_BF16")
 
 
-def test_the_program_says_which() -> None:
+def test_the_program_names_the_algorithm() -> None:
     eight = X.astype(ml_dtypes.float8_e4m3fn), Y.astype(ml_dtypes.float8_e5m2)
     text = str(gn.make_jaxpr(lambda a, b: lax.dot(a, b, precision="ANY_F8_ANY_F8_F32"))(*eight))
     assert 'precision = "f8_e4m3fn*f8_e5m2->f32"' in text

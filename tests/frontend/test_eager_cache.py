@@ -79,7 +79,7 @@ def test_closures_count_with_their_values_of_now() -> None:
     assert gn.grad(jitted)(1.0).item() == 2
 
 
-def test_functions_of_one_name_are_told_apart() -> None:
+def test_functions_of_one_name_are_distinguished() -> None:
     def make(power: int) -> Any:
         @gn.jit
         def f(x: Any) -> Any:

@@ -307,14 +307,14 @@ def test_wrong_registrations_are_refused() -> None:
         pass
 
     given = {"serialize_auxdata": bytes, "deserialize_auxdata": bytes}
-    with pytest.raises(ValueError, match="not registered as a node"):
+    with pytest.raises(ValueError, match="not registered as a pytree node"):
         export.register_pytree_node_serialization(Other, serialized_name="tests.o", **given)
-    with pytest.raises(ValueError, match="no type of named tuples"):
+    with pytest.raises(ValueError, match="not a named tuple class"):
         export.register_namedtuple_serialization(Other, serialized_name="tests.o")
     export.register_namedtuple_serialization(Named, serialized_name="tests.Named")
-    with pytest.raises(ValueError, match="registered for serialization already"):
+    with pytest.raises(ValueError, match="already registered for serialization"):
         export.register_namedtuple_serialization(Named, serialized_name="tests.Named2")
-    with pytest.raises(ValueError, match="taken already"):
+    with pytest.raises(ValueError, match="already taken"):
         export.register_namedtuple_serialization(
             collections.namedtuple("Third", "a"), serialized_name="tests.Named"
         )

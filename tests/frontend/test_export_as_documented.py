@@ -381,7 +381,7 @@ def assert_alike(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_give_what_jax_gives(name) -> None:
+def test_programs_agree_with_jax(name) -> None:
     assert_alike(plain(PROGRAMS[name](gn)), plain(PROGRAMS[name](jax)))
 
 
@@ -520,7 +520,7 @@ def test_files_run_on_one_device(tmp_path) -> None:
     type_ = gn.ShapeDtypeStruct((8,), F32, sharding=gn.NamedSharding(mesh, gn.P("a")))
     exported = gn.export.export(gn.jit(lambda x: 2 * x))(type_)
     path = tmp_path / "four.gnm"
-    with pytest.raises(NotImplementedError, match=r"f is for 4 devices.*targets=\[\]"):
+    with pytest.raises(NotImplementedError, match=r"f runs on 4 devices.*targets=\[\]"):
         gn.export.save(path, {"f": exported})
     gn.export.save(path, {"f": exported}, targets=[])
     with pytest.raises(gnomon_runtime.ArtifactIncompatibleError, match="4 devices"):

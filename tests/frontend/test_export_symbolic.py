@@ -369,7 +369,7 @@ def test_scopes_must_be_the_same() -> None:
         lambda m, x: x.reshape(2, -1),
     ],
 )
-def test_what_depends_on_sizes_in_python_is_refused(fun) -> None:
+def test_python_code_that_depends_on_sizes_is_refused(fun) -> None:
     types = specs(export, gn.ShapeDtypeStruct, ("a",))
     with pytest.raises(InconclusiveDimensionOperation):
         export.export(gn.jit(lambda x: fun(OURS, x)))(*types)

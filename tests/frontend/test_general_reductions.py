@@ -129,7 +129,7 @@ def test_a_general_reduction_is_differentiated() -> None:
     assert_each_near(product[0, 0], x[0, 1] * x[0, 2], 4)
 
 
-def test_what_does_not_fit_raises() -> None:
+def test_errors_of_mismatched_operands() -> None:
     x = gnp.ones((2, 3))
     with pytest.raises(ValueError, match="same tree structure"):
         lax.reduce((x, x), 0.0, lax.add, (0,))

@@ -27,7 +27,7 @@ def refused(direction: str, what: str = "") -> AbstractContextManager[Any]:
 # ---------------------------------------------------------------------------------------- transfers
 
 
-def test_what_comes_from_the_host() -> None:
+def test_transfers_from_the_host() -> None:
     x = gnp.asarray(VALUE)
     f = gn.jit(lambda v: v + 1)
     f(x), f(VALUE)
@@ -187,7 +187,7 @@ def test_no_execution() -> None:
     assert f(x).tolist() == [1, 2, 3] and not ran
 
 
-def test_programs_are_verified_behind_each_pass() -> None:
+def test_programs_are_verified_after_each_pass() -> None:
     def f(x: Any) -> Any:
         y, _ = lax.scan(lambda c, v: (gnp.where(c > 0, c * v, c), None), x[0], x)
         return lax.cond(y > 0, gnp.sin, gnp.cos, y) + gnp.sort(x)[0]
@@ -208,7 +208,7 @@ def test_sums_of_short_floats() -> None:
     lax.reduce_sum(short, (0,))
 
 
-def test_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_live_arrays(capsys: pytest.CaptureFixture[str]) -> None:
     x, gone = gnp.asarray(VALUE), gnp.asarray(VALUE)
     gone.delete()
     alive = gn.live_arrays()

@@ -230,7 +230,7 @@ def test_reads_out_of_bounds_give_the_nearest_element(index: Any, expected: Any)
     assert run_staged(lambda x, i: x[i], x, i).tolist() == expected
 
 
-def test_indices_of_every_integer_type_are_read_as_what_they_are() -> None:
+def test_indices_of_every_integer_type_keep_their_values() -> None:
     x = wrap(np.arange(300, dtype=np.float32))
     for index in (
         np.array([-1, 100], np.int8),
@@ -599,7 +599,7 @@ def test_bad_values(values: Any, error: type[Exception], message: str) -> None:
 
 
 def test_numbers_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(OverflowError, match="does not fit int32"):
+    with pytest.raises(OverflowError, match="does not fit in int32"):
         wrap(np.arange(3, dtype=np.int32)).at[0].add(2**40)
 
 
@@ -678,7 +678,7 @@ def test_one_hot_reads_zeros_and_writes_nothing_out_of_bounds() -> None:
         gnp.take(x, columns, mode="one_hot")
 
 
-def test_wrapping_is_no_mode_of_indexing() -> None:
+def test_wrapping_is_not_a_mode_of_indexing() -> None:
     """As in JAX, where `take` alone has it."""
     x = wrap(np.arange(3.0, dtype=np.float32))
     places = wrap(np.array([3, -4]))
@@ -713,5 +713,5 @@ def test_indices_of_shapes_are_known_while_tracing(indices: Callable[[Any, Any],
 
 
 def test_the_indices_of_a_traced_mask_need_a_size() -> None:
-    with pytest.raises(TypeError, match="give nonzero a size"):
+    with pytest.raises(TypeError, match="nonzero elements must be known: pass size"):
         gn.jit(lambda k: gnp.mask_indices(3, gnp.triu, k))(1)

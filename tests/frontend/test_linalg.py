@@ -339,7 +339,7 @@ def test_complex_gradients() -> None:
         assert_near(ours, theirs, 16 * ULPS)
 
 
-def test_what_has_no_derivative_says_so() -> None:
+def test_ops_without_derivatives_raise() -> None:
     x = to_gnomon(regular((3, 3)))
     with pytest.raises(NotImplementedError, match="householder_product"):
         gn.grad(lambda x: gn.lax.linalg.householder_product(x, x[0]).sum())(x)

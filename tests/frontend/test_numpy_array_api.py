@@ -22,7 +22,7 @@ def test_arrays_and_tracers_know_their_namespace() -> None:
     assert [x.__array_namespace__(), *found] == [gnp, gnp]
     assert x.__array_namespace__(api_version=gnp.__array_api_version__) is gnp
     assert gnp.__array_api_version__ == jnp.__array_api_version__
-    with pytest.raises(ValueError, match="of the array API is not supported, 2024"):
+    with pytest.raises(ValueError, match="of the array API is not supported; use '2024"):
         x.__array_namespace__(api_version="2021.12")
 
 

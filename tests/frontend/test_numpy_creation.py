@@ -75,7 +75,7 @@ def test_array_of_arrays() -> None:
     check(gnp.array, jnp.array, x, "float32")
     check(gnp.array, jnp.array, [x, x])
     check(gnp.array, jnp.array, [x, [1, 2, 3.5]])
-    with pytest.raises(ValueError, match="must have one shape"):
+    with pytest.raises(ValueError, match="must have the same shape"):
         gnp.array([[x[0], 1], [2]])
     check(gnp.asarray, jnp.asarray, weakly(1.0))
     check(gnp.array, jnp.array, [weakly(1.0), weakly(2)])
@@ -93,7 +93,7 @@ def test_array_of_tracers() -> None:
     np.testing.assert_array_equal(many, np.ones(40))
 
 
-def test_arrays_do_not_share_memory_with_what_changes() -> None:
+def test_arrays_do_not_share_memory_with_writable_arrays() -> None:
     source = np.arange(3.0, dtype=np.float32)
     made = [
         gnp.array(source),

@@ -69,7 +69,7 @@ def test_gradients_of_padding() -> None:
     assert_near(gn.jit(gn.grad(of(gnp)))(x), expected, 16)  # sums of thirty terms
 
 
-def test_what_padding_refuses() -> None:
+def test_errors_of_padding() -> None:
     x = gnp.ones((2, 0))
     with pytest.raises(ValueError, match="Cannot apply 'reflect' padding to empty axis 1"):
         gnp.pad(x, 1, "reflect")

@@ -35,7 +35,7 @@ def test_segments(name: str, dtype: str) -> None:
 
 
 def test_segments_of_traced_ids_need_their_number() -> None:
-    with pytest.raises(ValueError, match="give num_segments"):
+    with pytest.raises(ValueError, match="pass num_segments"):
         gn.jit(gn.ops.segment_sum)(gnp.ones(6), IDS)
     compiled = gn.jit(lambda d, i: gn.ops.segment_max(d, i, 3))(gnp.arange(6.0), IDS)
     np.testing.assert_array_equal(np.asarray(compiled), [0.0, 5.0, 2.0])

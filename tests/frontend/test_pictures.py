@@ -120,7 +120,7 @@ def test_the_page_is_true() -> None:
     assert text == given
 
 
-def test_a_compiled_function_tells_once() -> None:
+def test_a_compiled_function_reports_once() -> None:
     mesh = gn.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
     x = gn.device_put(gnp.arange(8.0), NamedSharding(mesh, P("x")))
     found: list[Any] = []
@@ -159,7 +159,7 @@ def test_programs_keep_their_values() -> None:
         assert (transform(f)(x) == transform(plain)(x)).all()  # type: ignore[no-untyped-call]
 
 
-def test_what_is_told_is_freed_with_the_program() -> None:
+def test_callbacks_are_freed_with_the_program() -> None:
     import gc
     import weakref
 

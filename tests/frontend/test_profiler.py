@@ -134,7 +134,7 @@ def test_an_annotation_that_began_before_the_recording_is_left_out(tmp_path: Pat
     assert list(tmp_path.rglob("perfetto_trace.json.gz"))
 
 
-def test_failures_are_told(tmp_path: Path) -> None:
+def test_failures_are_reported(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="No profile started"):
         profiler.stop_trace()
     profiling.start()  # as a server does
@@ -180,7 +180,7 @@ def samples(profile: bytes) -> list[tuple[list[str], tuple[int, int], dict[str, 
     return found  # type: ignore[return-value]
 
 
-def test_memory_is_told_by_the_line_that_made_it(tmp_path: Path) -> None:
+def test_memory_is_attributed_to_the_line_that_made_it(tmp_path: Path) -> None:
     tracemalloc.start(25)
     try:
         kept = [gnp.full((123, 7), i) * 2 for i in range(3)]

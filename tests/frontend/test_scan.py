@@ -169,7 +169,9 @@ def test_compiled() -> None:
         ({"xs": {"a": XS, "b": XS[:3]}}, ValueError),
     ],
 )
-def test_what_jax_refuses_is_refused(arguments: dict[str, Any], kind: type[Exception]) -> None:
+def test_calls_that_jax_refuses_are_refused(
+    arguments: dict[str, Any], kind: type[Exception]
+) -> None:
     for ns in (gn, jax):
         with pytest.raises(kind):
             ns.lax.scan(lambda c, x: (c, c), ns.numpy.ones(2), **arguments)

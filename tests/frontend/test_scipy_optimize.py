@@ -62,7 +62,7 @@ def test_the_minimum_is_found(name: str, method: str, x64: bool) -> None:
         assert int(found.nfev) == int(found.njev) >= int(found.nit) > 0
 
 
-def test_a_quadratic_function_and_what_is_learned_of_its_hessian() -> None:
+def test_a_quadratic_function_and_its_estimated_hessian() -> None:
     rng = np.random.default_rng(0)
     q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     matrix, b = (q * np.linspace(0.5, 2, 6)) @ q.T, rng.standard_normal(6)
@@ -121,7 +121,7 @@ def test_it_says_why_it_ended() -> None:
     assert (bool(there.success), int(there.nit), int(there.nfev)) == (True, 0, 1)
 
 
-def test_values_that_are_no_numbers_are_stepped_back_from() -> None:
+def test_steps_to_values_that_are_not_finite_are_undone() -> None:
     found = minimize(lambda x: gnp.sum(x - gnp.log(x)), gnp.array([0.05, 8.0]), method="BFGS")
     assert bool(found.success)
     np.testing.assert_allclose(found.x, [1, 1], atol=1e-4)
@@ -141,9 +141,7 @@ def test_integers_start_as_floats_and_tol_is_the_gradients() -> None:
         (TypeError, "args must be a tuple", {"method": "BFGS", "args": [1]}),
     ],
 )
-def test_bad_calls_say_what_is_wrong(
-    error: type[Exception], message: str, call: dict[str, Any]
-) -> None:
+def test_errors_of_bad_calls(error: type[Exception], message: str, call: dict[str, Any]) -> None:
     with pytest.raises(error, match=message):
         minimize(matyas, gnp.ones(2), **call)
 

@@ -157,7 +157,7 @@ def test_random_rotations_have_no_preferred_direction() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_slerp_is_scipys_and_goes_on_beyond_the_ends() -> None:
+def test_slerp_agrees_with_scipy_and_extrapolates() -> None:
     mine, other = ours_and_theirs(QUATS[:4])
     times = np.array([0.0, 1.0, 2.5, 4.0])
     between = Slerp.init(times, mine)
@@ -208,6 +208,6 @@ def test_they_are_pytrees_that_compile_map_and_have_derivatives_at_zero() -> Non
         (ValueError, "weights of shape", lambda: Rotation.identity(2).mean([1.0])),
     ],
 )
-def test_bad_calls_say_what_is_wrong(error: type[Exception], message: str, call: Any) -> None:
+def test_errors_of_bad_calls(error: type[Exception], message: str, call: Any) -> None:
     with pytest.raises(error, match=message):
         call()

@@ -22,7 +22,7 @@ def _step(state: Any, scale: Any = 1.0, *, power: int = 2) -> Any:
     return {"a": scale * state["a"] ** power}, state["b"]
 
 
-def test_stages_tell_of_arguments_and_results() -> None:
+def test_stages_describe_arguments_and_results() -> None:
     options = {"static_argnames": ("power",), "donate_argnums": (0,)}
     ours, theirs = gn.jit(_step, **options), jax.jit(_step, **options)
     state = {"a": jnp.ones((2, 3)), "b": jnp.arange(3)}
@@ -56,7 +56,7 @@ def test_a_compiled_function_names_the_argument_of_another_type() -> None:
         compiled({"a": gnp.arange(2)})
 
 
-def test_what_jit_logs(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_of_jit(caplog: pytest.LogCaptureFixture) -> None:
     f = gn.jit(lambda x, n: x * n, static_argnums=1)
     with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.explain_cache_misses():
         f(1.0, 2)
@@ -176,5 +176,5 @@ def test_the_default_target_serializes() -> None:
 @pytest.mark.parametrize("target", [None, "cpu"])
 def test_a_program_that_calls_python_does_not_serialize(target: str | None) -> None:
     lowered = gn.jit(gnp.linalg.cholesky).lower(gnp.eye(3))
-    with pytest.raises(ValueError, match="leaves cholesky to Python"):
+    with pytest.raises(ValueError, match="calls Python for cholesky"):
         lowered.compile(target=target).serialize()

@@ -345,7 +345,7 @@ def test_a_nan_is_found(gate: Gate) -> None:
         f(-1.0)
 
 
-def test_what_nobody_needs_any_more_is_not_compiled(gate: Gate) -> None:
+def test_abandoned_jobs_are_not_compiled(gate: Gate) -> None:
     kept = gn.jit(lambda x: x + 1, tiered=True)
     kept(1.0)
     dropped = gn.jit(lambda x: x + 2, tiered=True)

@@ -55,7 +55,7 @@ def test_calls_and_maps_share_a_trace() -> None:
     assert function.traces == 1
 
 
-def test_what_was_called_by_itself_is_not_traced_again_inside_of_another() -> None:
+def test_a_function_traced_alone_is_not_traced_again_in_another() -> None:
     function, jitted = counted()
     x = gnp.float32(2.0)
     alone = jitted(x)
@@ -92,7 +92,7 @@ def test_deeper_differentiation_is_traced() -> None:
     assert float(gn.grad(gn.grad(gn.grad(jitted)))(x)) == 6
 
 
-def test_what_closes_over_traced_values_is_traced_anew() -> None:
+def test_functions_that_close_over_traced_values_are_traced_again() -> None:
     def outer(x: Any) -> Any:
         return gn.jit(lambda y: x * y)(2.0)
 

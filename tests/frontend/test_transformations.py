@@ -366,7 +366,7 @@ def test_an_argument_is_differentiated_by_once() -> None:
         gn.grad(lambda x, y: x * y, argnums=(0, -2))(1.0, 2.0)
 
 
-def test_complex_vectors_are_no_tangents_of_real_values() -> None:
+def test_complex_vectors_are_not_tangents_of_real_values() -> None:
     _, pullback = gn.vjp(lambda x: x, 3.0)
     with pytest.raises(ValueError, match="complex64"):
         pullback(1j)

@@ -98,7 +98,7 @@ def test_flattening_by_levels_gives_the_same_leaves(t: Any) -> None:
     assert leaves(t) == tree.leaves(t)
 
 
-def test_tokens_tell_structures_apart() -> None:
+def test_tokens_distinguish_structures() -> None:
     ordered = collections.OrderedDict
     different = [
         ordered(a=1, b=2),
@@ -181,11 +181,11 @@ def test_transpose() -> None:
 def test_mismatches_name_the_path(one: Any, other: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tree.map(lambda x, y: x, one, other)
-    with pytest.raises(ValueError, match="the tree does not begin like PyTreeDef"):
+    with pytest.raises(ValueError, match="the tree does not have the prefix PyTreeDef"):
         tree.structure(one).flatten_up_to(other)
 
 
-def test_a_mismatch_in_the_third_tree_is_told() -> None:
+def test_a_mismatch_in_the_third_tree_is_reported() -> None:
     with pytest.raises(ValueError, match="in tree 3"):
         tree.map(lambda *xs: xs, (1, (2, 3)), (1, (2, 3)), (1, (2,)))
 
@@ -297,7 +297,7 @@ def test_dataclasses_that_are_refused() -> None:
     with pytest.raises(TypeError, match="not a dataclass"):
         tree_util.register_dataclass(type("Plain", (), {}))
     tree_util.register_dataclass(Other, ["x", "y"], [])
-    with pytest.raises(ValueError, match="Other is registered"):
+    with pytest.raises(ValueError, match="Other is already registered"):
         tree_util.register_dataclass(Other)
 
 
@@ -308,7 +308,7 @@ def test_static_classes_are_structure() -> None:
 
 
 def test_types_that_cannot_be_registered() -> None:
-    with pytest.raises(ValueError, match="a built-in node of trees"):
+    with pytest.raises(ValueError, match="a built-in pytree node"):
         tree_util.register_pytree_node(dict, lambda d: ((), None), lambda a, c: {})
     with pytest.raises(TypeError, match="only classes"):
         tree_util.register_pytree_node(3, lambda d: ((), None), lambda a, c: 3)  # type: ignore[arg-type]
@@ -381,7 +381,7 @@ tree_util.register_pytree_node(
 )
 
 
-def test_dictionaries_are_put_together_in_the_order_of_jax() -> None:
+def test_dictionaries_are_unflattened_in_the_order_of_jax() -> None:
     t = {"b": {"z": 1, "y": 2}, "a": (3, {2: 4, 1: None}), "c": collections.OrderedDict(b=5, a=6)}
     t["d"] = collections.defaultdict(list, b=7, a=8)
     ours, theirs = tree.map(lambda x: x, t), jax.tree.map(lambda x: x, t)

@@ -240,7 +240,7 @@ def test_acosh_has_the_slope_of_its_own_branch(name: str) -> None:
     assert_each_near(_tangent("acosh", [x], 0), expected, 64)
 
 
-def test_errors_name_the_op_and_what_it_takes() -> None:
+def test_errors_name_the_op_and_its_operands() -> None:
     two, three = np.zeros(2, np.float32), np.zeros(3, np.float32)
     whole, truth = np.zeros(2, np.int32), np.zeros(2, np.bool_)
 

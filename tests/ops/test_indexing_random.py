@@ -351,7 +351,7 @@ def test_batching_is_the_loop(op: str, seed: int) -> None:
         ({"fill_value": (1, 2)}, r"fill_value must be one number"),
     ],
 )
-def test_gather_names_what_is_wrong(change: dict[str, Any], words: str) -> None:
+def test_errors_of_gather(change: dict[str, Any], words: str) -> None:
     params: dict[str, Any] = Dimensions((1,), (0,), (0,), (), ()).as_gather() | {
         "slice_sizes": (1, 3),
         "mode": "fill",
@@ -376,7 +376,7 @@ def test_gather_names_what_is_wrong(change: dict[str, Any], words: str) -> None:
         ((5, 1, 3), "f4", r"rank of updates"),
     ],
 )
-def test_scatter_names_what_is_wrong(shape: tuple[int, ...], dtype: str, words: str) -> None:
+def test_errors_of_scatter(shape: tuple[int, ...], dtype: str, words: str) -> None:
     params = Dimensions((1,), (0,), (0,), (), ()).as_scatter() | {
         "mode": "drop",
         "unique_indices": False,

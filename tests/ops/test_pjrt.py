@@ -80,7 +80,7 @@ def test_compiled_equals_evaluated_in_small_integers(op: str, backend: PjrtBacke
 
 
 @pytest.mark.parametrize("op", REFUSED)
-def test_what_no_plugin_has_is_refused_by_name(op: str, backend: PjrtBackend) -> None:
+def test_ops_that_no_plugin_supports_are_refused_by_name(op: str, backend: PjrtBackend) -> None:
     cases = _cases(op)[:1]
     operands = [draw_all(row, dtype) for row, dtype in cases]
     with pytest.raises(UnsupportedOnTarget, match=rf"gnomon\.{op} cannot run .*'xla_cpu'"):

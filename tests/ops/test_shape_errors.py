@@ -76,7 +76,7 @@ REJECTED: list[tuple[str, list[TensorType], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("op", "types", "params", "message"), REJECTED)
-def test_the_type_rule_says_what_is_wrong(
+def test_errors_of_the_type_rule(
     op: str, types: list[TensorType], params: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(TypeRuleError, match=message) as caught:

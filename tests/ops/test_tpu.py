@@ -48,7 +48,7 @@ def test_compiles(number: int, op: str, turn: int) -> None:
 
 
 @pytest.mark.parametrize("op", IN_F64)
-def test_what_needs_f64_is_refused_by_name(op: str) -> None:
+def test_ops_that_need_f64_are_refused_by_name(op: str) -> None:
     row = next(row for row in ROWS if row.op == op)
     program = joint_program([(row, DTYPES["f32"])], [draw_all(row, DTYPES["f32"])])
     with pytest.raises(UnsupportedOnTarget, match=rf"gnomon\.{op} cannot run .*'tpu': .* f64"):

@@ -114,7 +114,7 @@ CONSTRAINT = {
 }
 
 
-def test_a_constraint_decides_and_leaves_open_dimensions_as_they_are() -> None:
+def test_a_constraint_overrides_all_but_open_dimensions() -> None:
     params = {**CONSTRAINT, "spec": ("y", "?")}
     assert constraint_split(params, split("x x")) == split("y x")
     assert constraint_split(params, split("- y")) == split("y -")
@@ -133,9 +133,7 @@ def test_a_constraint_decides_and_leaves_open_dimensions_as_they_are() -> None:
         ({"spec": ("x", "y"), "sizes": (4,)}, "a name, a size and a type"),
     ],
 )
-def test_the_type_rule_of_a_constraint_names_what_is_wrong(
-    changes: dict[str, Any], problem: str
-) -> None:
+def test_errors_of_the_type_rule_of_a_constraint(changes: dict[str, Any], problem: str) -> None:
     x = TensorType((8, 4), np.dtype(np.float32))
     with pytest.raises(TypeRuleError, match=problem):
         sharding_constraint.infer_types([x], {**CONSTRAINT, **changes})

@@ -185,7 +185,7 @@ def test_values_stay_and_contractions_go(name: str) -> None:
 
 
 @pytest.mark.parametrize("limit", ["MAX_FLOPS", "MAX_STACKED"])
-def test_what_is_large_stays(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+def test_large_values_stay_in_the_loop(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(room, limit, 8)
     *_, left = both(GRADIENT, W, R, H, XS)
     assert left > 2

@@ -31,7 +31,7 @@ def with_metadata(change) -> bytes:
     return b"".join(pack([("metadata", json.dumps(metadata).encode()), *rest]))
 
 
-def test_what_is_written_is_read(tmp_path) -> None:
+def test_written_files_are_read_back(tmp_path) -> None:
     path = tmp_path / "f.gnm"
     writer().write(path)
     artifact = gr.read(path)
@@ -117,10 +117,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x89", b"PK\x03\x04" + bytes(200), b"module {}" * 30])
-def test_other_files_are_no_artifacts(data: bytes, tmp_path) -> None:
+def test_other_files_are_not_artifacts(data: bytes, tmp_path) -> None:
     path = tmp_path / "other"
     path.write_bytes(data)
-    with pytest.raises(gr.NotAnArtifactError, match="no gnomon artifact"):
+    with pytest.raises(gr.NotAnArtifactError, match="not a gnomon artifact"):
         gr.read(path)
 
 
@@ -193,7 +193,7 @@ def test_metadata_that_is_wrong_is_named(change) -> None:
         gr.from_bytes(with_metadata(change))
 
 
-def test_metadata_that_is_no_json_is_named() -> None:
+def test_metadata_that_is_not_json_is_refused() -> None:
     for text in (b"", b"{", b"[" * 100_000, b'{"entries": NaN}', b"\xff", b"3", b"9" * 10_000):
         with pytest.raises(gr.ArtifactDamagedError, match="metadata"):
             gr.from_bytes(b"".join(pack([("metadata", text)])))

@@ -50,12 +50,12 @@ def test_other_states_are_refused(tmp_path) -> None:
         gr.load_state(path, {"c": np.zeros(3)})
     with pytest.raises(gr.CheckpointError, match=r"'a' is float64\[3\].*float64\[4\]"):
         gr.load_state(path, {"a": np.zeros(4), "b": [np.zeros(2)]})
-    with pytest.raises(gr.CheckpointError, match="that the state has not: b/0"):
+    with pytest.raises(gr.CheckpointError, match="that the state does not have: b/0"):
         gr.load_state(path, {"a": np.zeros(3)})
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(gr.CheckpointError):
         gr.load_state(path, {"a": np.zeros(3), "b": [np.zeros(2)]})
-    with pytest.raises(TypeError, match="a/0 is no array"):
+    with pytest.raises(TypeError, match="a/0 is neither an array"):
         gr.save_state(path, {"a": ["text"]})
     with pytest.raises(gr.CheckpointError, match="two arrays would be named '1'"):
         gr.save_state(path, {"1": np.zeros(1), 1: np.zeros(1)})

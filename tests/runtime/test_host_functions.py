@@ -79,7 +79,7 @@ def test_the_functions_are_those_by_which_the_dialect_evaluates() -> None:
         assert REGISTRY[f"gnomon.{name}"].evaluate is function, name
 
 
-def test_all_host_functions_give_what_jit_gives(path) -> None:
+def test_host_functions_agree_with_jit(path) -> None:
     found = gr.load(path)(MATRIX)
     expected = gn.jit(factorizations)(MATRIX)
     (module,) = gr.read(path).entry("f").modules.values()
@@ -152,7 +152,7 @@ def test_a_module_that_calls_an_unknown_function_is_passed_over_by_name(path) ->
     ],
     ids=str,
 )
-def test_a_table_that_is_none_is_refused_when_it_is_read(path, change) -> None:
+def test_an_invalid_table_is_refused_when_it_is_read(path, change) -> None:
     with pytest.raises(gr.ArtifactDamagedError, match="metadata"):
         gr.from_bytes(with_host_function(path, lambda function: function.update(change)))
 
@@ -183,7 +183,7 @@ def test_a_target_without_numpy_is_refused_when_it_is_exported(tmp_path) -> None
 
 
 @pytest.mark.vulkan
-def test_they_run_beside_vulkan(tmp_path) -> None:
+def test_they_run_together_with_vulkan(tmp_path) -> None:
     functions = {"f": (gn.jit(lambda a: gnp.linalg.solve(a @ a.mT + gnp.eye(4), a)), (SPEC,))}
     export.save(tmp_path / "f.gnm", functions, targets=["vulkan", "cpu"])
     ours, others = (gr.load(tmp_path / "f.gnm", platform=p)(MATRIX) for p in ("vulkan", "cpu"))

@@ -196,7 +196,7 @@ def test_other_arguments_are_refused(tmp_path_factory, arguments, message) -> No
         gr.load(path)(*arguments)
 
 
-def test_a_donated_array_is_no_other_argument(tmp_path) -> None:
+def test_a_donated_array_cannot_be_another_argument(tmp_path) -> None:
     spec = gn.ShapeDtypeStruct((3,), np.float32)
     functions = {"f": (gn.jit(lambda x, y: x + y, donate_argnums=0), (spec, spec))}
     export.save(tmp_path / "f.gnm", functions)
@@ -228,7 +228,7 @@ def test_threads_share_a_function(training) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_loads_the_program_anew(training) -> None:
+def test_a_forked_child_loads_the_program_again(training) -> None:
     program = """
 import os, numpy as np, gnomon_runtime
 model = gnomon_runtime.load(sys.argv[1])
@@ -264,7 +264,7 @@ def saved(path: Path, targets=("cpu",)) -> Path:
     return path / "f.gnm"
 
 
-def test_the_module_tells_what_it_needs(tmp_path) -> None:
+def test_the_module_lists_its_requirements(tmp_path) -> None:
     module = gr.load(saved(tmp_path))["f"].module
     assert (module.backend, module.platform, module.execution) == ("iree", "cpu", "sync")
     assert module.machine == platform.machine()
@@ -333,7 +333,7 @@ def test_modules_of_a_program_of_another_dialect_run(tmp_path) -> None:
         export.load_exported(path)
 
 
-def test_a_module_that_is_none_is_named(tmp_path) -> None:
+def test_an_invalid_module_is_named_in_the_error(tmp_path) -> None:
     path = tmp_path / "f.gnm"
     type_ = gr.TensorType((3,), "float32")
     made = gr.Writer({})
@@ -374,7 +374,7 @@ def test_a_signature_that_is_not_the_modules_is_noticed(tmp_path, change, messag
         f(*arguments)
 
 
-def test_the_digest_can_be_asked_for(training) -> None:
+def test_the_digest_can_be_required(training) -> None:
     digest = gr.read(training).digest
     for load in (gr.load, gn.load):
         assert load(training, digest=digest.upper())
@@ -382,7 +382,7 @@ def test_the_digest_can_be_asked_for(training) -> None:
             load(training, digest="0" * 64)
 
 
-def test_a_file_comes_back_as_exported_functions(tmp_path) -> None:
+def test_a_file_loads_as_exported_functions(tmp_path) -> None:
     path = tmp_path / "f.gnm"
     exported = export.export(gn.jit(lambda x: gnp.sum(x**3)))(X)
     export.save(path, {"f": exported}, vjp_order=1)
@@ -392,14 +392,14 @@ def test_a_file_comes_back_as_exported_functions(tmp_path) -> None:
     assert derivative.notes["vjp_of"] == "f"
 
 
-def test_what_cannot_be_saved_is_named(tmp_path) -> None:
+def test_errors_of_saving(tmp_path) -> None:
     spec = gn.ShapeDtypeStruct((3, 3), np.float32)
     path = tmp_path / "f.gnm"
     with pytest.raises(ValueError, match="unknown target 'cup'"):
         export.save(path, {"f": (gn.jit(gnp.sin), (spec,))}, targets=["cup"])
     with pytest.raises(TypeError, match="a pair of a jitted function"):
         export.save(path, {"f": gn.jit(gnp.sin)})
-    with pytest.raises(ValueError, match="names of functions"):
+    with pytest.raises(ValueError, match="the name of a function"):
         export.save(path, {"f.g": (gn.jit(gnp.sin), (spec,))})
     exported = export.export(gn.jit(gnp.sin), platforms=["tpu"])(spec)
     with pytest.raises(ValueError, match=r"exported for tpu.*compiled for 'cpu'"):

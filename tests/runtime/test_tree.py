@@ -23,7 +23,7 @@ Point = collections.namedtuple("Point", "x y")
         ({"ordered_dict": [["b", "*"], ["a", "*"]]}, collections.OrderedDict(b=1, a=2)),
     ],
 )
-def test_a_value_comes_apart_and_together(data, value) -> None:
+def test_a_value_is_split_and_joined(data, value) -> None:
     tree = gr.Tree(data)
     leaves = tree.flatten(value)
     assert tree.num_leaves == len(leaves) == len(tree.paths())
@@ -44,7 +44,7 @@ def test_named_tuples_have_the_fields_and_the_name() -> None:
         gr.Tree({"tuple": ["*", "*"]}).flatten(Point(1, 2))
     gr.register_namedtuple("tests.Point", Point)
     assert type(tree.unflatten([1, 2])) is Point
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         gr.register_namedtuple("tests.Point", Point)
 
 
@@ -74,7 +74,7 @@ def test_registered_classes() -> None:
         tree.flatten(Pair(1, 2, 3))
     with pytest.raises(TypeError, match="instance of Pair"):
         tree.flatten((1, 2))
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         gr.register_node("tests.Pair", node)
 
 
@@ -115,12 +115,12 @@ def test_a_value_of_another_structure_is_refused(data, value, message) -> None:
         {"node": 1, "data": "", "children": []},
     ],
 )
-def test_other_data_is_no_structure(data) -> None:
+def test_other_data_is_not_a_structure(data) -> None:
     with pytest.raises(TreeFormatError):
         gr.Tree(data)
 
 
-def test_a_structure_without_end_is_none() -> None:
+def test_an_infinite_structure_is_refused() -> None:
     data = "*"
     for _ in range(300):
         data = {"list": [data]}

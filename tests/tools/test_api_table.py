@@ -29,7 +29,7 @@ def test_the_page_lists_the_modules() -> None:
         )
 
 
-def test_what_is_left_out_is_not_there() -> None:
+def test_omitted_names_do_not_exist() -> None:
     """Names in the list of reasons must still be missing."""
     stale = [
         (state.title, pattern)

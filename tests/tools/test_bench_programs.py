@@ -15,7 +15,7 @@ def test_names_are_different():
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
-def test_program_has_the_types_that_jax_gives_it(program):
+def test_the_program_has_the_types_of_jax(program):
     pytest.importorskip("jax")
     types = []
     for framework in load_frameworks(["gnomon", "jax"])[0]:

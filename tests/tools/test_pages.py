@@ -18,7 +18,7 @@ def test_the_page_is_true(page: str) -> None:
     assert text == given, "run: python -m tests.tools.pages --update"
 
 
-def test_what_a_program_gives() -> None:
+def test_the_output_of_a_program() -> None:
     text = "a\n```python\nx = 1\nprint(x)\nx + 1\n```\n\n```text\n0\n```\n```python\n2\n```\nb\n"
     first, second = blocks(text)
     assert text[first.output or slice(0)] == "0\n" and second.output is None

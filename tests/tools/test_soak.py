@@ -36,7 +36,7 @@ def test_loops_and_programs_are_flat() -> None:
     run("--scale=0.05", f"--only={','.join(_LONG)}")
 
 
-def test_growth_is_told() -> None:
+def test_growth_is_reported() -> None:
     before = Usage(resident=100 << 20, descriptors=10, files=0, compiler=100 << 20)
     grown = Usage(resident=200 << 20, descriptors=11, files=2, compiler=100 << 20)
     assert Outcome("a", 3, before, before, 1.0).leaks == []

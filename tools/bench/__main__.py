@@ -31,7 +31,7 @@ def select(names: Sequence[str]) -> list[Workload]:
         if not found:
             families = ", ".join(dict.fromkeys(w.family for w in WORKLOADS))
             raise ValueError(
-                f"no workload is called {name!r}: give a name of --list, a pattern such as "
+                f"no workload is called {name!r}: pass a name from --list, a pattern such as "
                 f"'eager/*', or a family ({families})"
             )
         chosen += found

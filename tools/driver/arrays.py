@@ -103,7 +103,9 @@ def read_inputs(texts: Sequence[str], leaves: Sequence[Leaf]) -> dict[int, np.nd
             arrays = read_arrays(value)
             for key, array in arrays.items():
                 if position is not None and len(arrays) > 1:
-                    raise UsageError(f"--input {text}: the file has {len(arrays)} arrays")
+                    raise UsageError(
+                        f"--input {text}: the file must have one array, got {len(arrays)}"
+                    )
                 assign(text, by_name.get(key) if position is None else position, array)
         else:
             assign(text, position, lambda leaf, v=value: _parsed(v, leaf))
@@ -211,8 +213,8 @@ def compare(
     if set(expected) != set(results):
         if len(expected) != len(results):
             raise ComparisonError(
-                f"{path} has {len(expected)} arrays ({', '.join(expected)}), the program gives "
-                f"{len(results)} ({', '.join(results)})"
+                f"{path} has {len(expected)} arrays ({', '.join(expected)}), but the program "
+                f"returns {len(results)} ({', '.join(results)})"
             )
         expected = dict(zip(results, expected.values(), strict=True))
     found = (_difference(name, results[name], expected[name], rtol, atol) for name in results)

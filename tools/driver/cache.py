@@ -24,7 +24,7 @@ def parse_size(text: str) -> int:
     """A number of bytes: ``500M``, ``2GiB``."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 500M")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 500M")
     return int(float(found[1]) * 1024 ** _POWERS[found[2].lower()])
 
 
@@ -32,7 +32,7 @@ def parse_age(text: str) -> float:
     """A number of seconds: ``30d``, ``12h``."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no age, such as 30d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an age such as 30d")
     return float(found[1]) * _SECONDS[found[2].lower()]
 
 

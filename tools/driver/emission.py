@@ -136,8 +136,8 @@ def _functions(programs: list[AnyProgram]) -> list[PythonProgram]:
     functions = [program for program in programs if isinstance(program, PythonProgram)]
     if len(functions) < len(programs):
         raise UsageError(
-            f"{programs[0].path}: it is an artifact already; artifacts are made of functions of "
-            "Python and of programs in MLIR"
+            f"{programs[0].path}: the file is already an artifact; artifacts are made from Python "
+            "functions and MLIR programs"
         )
     return functions
 
@@ -178,7 +178,9 @@ def _write(where: str, files: Files, kind: str, target: str) -> None:
 def _write_standard_output(files: Files, kind: str) -> None:
     if not _is_text(kind):
         if len(files) > 1:
-            raise UsageError(f"{kind} is {len(files)} files here: name a folder with -o")
+            raise UsageError(
+                f"{kind} is {len(files)} files for this program: name a folder with -o"
+            )
         sys.stdout.buffer.write(*files.values())
         sys.stdout.buffer.flush()
         return

@@ -20,7 +20,9 @@ def explore_command(options: argparse.Namespace) -> None:
     """Run ``gnomon explore``."""
     program = open_program(request_of(options))
     if not isinstance(program, PythonProgram):
-        raise UsageError(f"{program.path}: explore takes functions of Python, which have lines")
+        raise UsageError(
+            f"{program.path}: explore takes Python functions, whose source lines it shows"
+        )
     with progress(f"{program.name}: lowering and compiling"):
         lowered = program.lowered
         text, captures = lowered.stages.traced.located, lowered._traced.captures

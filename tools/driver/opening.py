@@ -50,5 +50,5 @@ def open_program(request: Request) -> AnyProgram:
         (request.static, "--static"),
     ):
         if given:
-            raise UsageError(f"{option}: {path} is {what}; they are for functions of Python")
+            raise UsageError(f"{option} applies to Python functions, but {path} is {what}")
     return ArtifactProgram(path) if is_artifact(path) else MlirProgram(path)

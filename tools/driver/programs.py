@@ -107,8 +107,8 @@ class LoweredProgram:
         """A stage as text: ``traced``, ``gnomon``, ``legalized`` or ``stablehlo``."""
         if self.is_stablehlo and stage != "stablehlo":
             raise DriverError(
-                f"the program is StableHLO, which has no stage {stage!r}: stages before StableHLO "
-                "are those of programs in Python or in the gnomon dialect"
+                f"the program is StableHLO, which has no stage {stage!r}: only programs in Python "
+                "or in the gnomon dialect have stages before StableHLO"
             )
         text = getattr(self.artifact.stages, {"gnomon": "expanded"}.get(stage, stage))
         return str(text.located if debug_info else text.plain)
@@ -265,7 +265,7 @@ def _find_function(module: Any, head: str, name: str) -> Callable[..., Any]:
             )
         found = getattr(found, part)
     if not callable(found):
-        raise DriverError(f"{head}:{name} is no function but a {type(found).__name__}")
+        raise DriverError(f"{head}:{name} is not a function but a {type(found).__name__}")
     return found
 
 

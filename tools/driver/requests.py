@@ -40,7 +40,9 @@ def request_of(options: argparse.Namespace, path: str | None = None) -> Request:
     try:
         static = tuple(int(number) for number in options.static.split(",") if number)
     except ValueError:
-        raise UsageError(f"--static: {options.static!r} is no list of argument numbers") from None
+        raise UsageError(
+            f"--static: {options.static!r} is not a list of argument numbers"
+        ) from None
     return Request(
         path or options.program,
         options.args,

@@ -109,7 +109,7 @@ def make_array_from_single_device_arrays(
     places = sharding.addressable_devices_indices_map(shape)
     if len(arrays) != len(places):
         raise ValueError(
-            f"{name}: the sharding takes one array for each of its {len(places)} devices, got "
+            f"{name}: the sharding needs one array for each of its {len(places)} devices, got "
             f"{len(arrays)}"
         )
     missing = [device for device in places if device not in by_device]
@@ -149,8 +149,8 @@ def make_array_from_process_local_data(
     if sharding.is_fully_addressable:
         if global_shape is not None and tuple(global_shape) != data.shape:
             raise ValueError(
-                "make_array_from_process_local_data: all devices are of this process, so "
-                f"global_shape must be the shape of the data, {data.shape}; got "
+                "make_array_from_process_local_data: all devices belong to this process, so "
+                f"global_shape must equal the shape of the data, {data.shape}; got "
                 f"{tuple(global_shape)}"
             )
         return device_put(data, sharding)
@@ -205,8 +205,9 @@ def _local_starts(
             starts[start], total = total, total + stop - start
         if total != mine:
             raise ValueError(
-                f"make_array_from_process_local_data: dimension {d} of the data is {mine}, but the "
-                f"devices of this process hold {total} of the {size} that the array has there"
+                f"make_array_from_process_local_data: dimension {d} of the data has size {mine}, "
+                f"but the devices of this process hold {total} of the {size} elements that the "
+                "array has along it"
             )
         found.append(starts)
     return found

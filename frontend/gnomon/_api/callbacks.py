@@ -248,5 +248,5 @@ def call_for_effects(
 def _no_sharding(sharding: Any, what: str) -> None:
     if sharding is not None:
         raise NotImplementedError(
-            f"{what}: a callback runs in this process and takes no sharding; leave it out"
+            f"{what}: callbacks run in this process, so sharding is not supported; omit it"
         )

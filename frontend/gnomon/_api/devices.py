@@ -189,7 +189,7 @@ def _place(target: Any) -> Device | NamedSharding | None:
         if mesh is None:
             raise ValueError(
                 f"device_put: the spec {target} needs a mesh: set one with gnomon.set_mesh, or "
-                "give a gnomon.NamedSharding"
+                "pass a gnomon.NamedSharding"
             )
         target = NamedSharding(mesh, target)
     if target is None or isinstance(target, NamedSharding):

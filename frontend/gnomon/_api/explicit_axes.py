@@ -83,7 +83,7 @@ def _named(sharding: Any, what: str) -> NamedSharding:
         mesh = config.mesh_context[1]
         if mesh is None or mesh.empty:
             raise ValueError(
-                f"{what}: the spec {sharding} needs a mesh: set one with gnomon.set_mesh, or give "
+                f"{what}: the spec {sharding} needs a mesh: set one with gnomon.set_mesh, or pass "
                 "a gnomon.NamedSharding"
             )
         sharding = NamedSharding(mesh, sharding)

@@ -228,7 +228,7 @@ class ConcreteArray(Array):
         copy: bool | None = None,
     ) -> Any:
         if stream is not None:
-            raise BufferError(f"an array in host memory takes no stream, got stream={stream!r}")
+            raise BufferError(f"an array in host memory has no stream, got stream={stream!r}")
         return export_capsule(self.numpy_value(), max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -282,7 +282,7 @@ class ConcreteArray(Array):
             return bool(value)
         if value.size == 0:
             raise ValueError(
-                "the truth value of an empty array is ambiguous: use x.size > 0 to ask whether "
+                "the truth value of an empty array is ambiguous: use x.size > 0 to test whether "
                 "it has elements"
             )
         raise ValueError(
@@ -294,8 +294,8 @@ class ConcreteArray(Array):
         value = self.numpy_value()
         if value.ndim:
             raise TypeError(
-                "only arrays without dimensions can become Python scalars, this one has shape "
-                f"{value.shape}: index it, or use x.item() where it has one element"
+                "only 0-d arrays can be converted to Python scalars, but this array has shape "
+                f"{value.shape}: index it, or use x.item() if it has exactly one element"
             )
         return value
 
@@ -306,7 +306,7 @@ class ConcreteArray(Array):
         value = self._scalar()
         if value.dtype.kind == "c":
             raise TypeError(
-                f"an array of dtype {value.dtype} cannot become a float: take x.real, or use "
+                f"an array of dtype {value.dtype} cannot be converted to a float; use x.real or "
                 "complex(x)"
             )
         return float(value)
@@ -318,8 +318,7 @@ class ConcreteArray(Array):
         value = self.numpy_value()
         if value.ndim or not _is_integer(value.dtype):
             raise TypeError(
-                "only integer arrays without dimensions can be used as an index or a length, "
-                f"this one is {self.aval}"
+                f"only 0-d integer arrays can be used as an index or a length, got {self.aval}"
             )
         return int(value)
 
@@ -546,7 +545,7 @@ def committed_device(arrays: Sequence[Any], describe: Callable[[int], str]) -> D
         if first is not None:
             raise ValueError(
                 f"received incompatible devices: {describe(first)} of {arrays[first].aval} is "
-                f"committed to {found!r}, and {describe(i)} of {x.aval} to {device!r}. Bring them "
+                f"committed to {found!r}, and {describe(i)} of {x.aval} to {device!r}. Move them "
                 "to one device with gnomon.device_put(x, device)"
             )
         first, found = i, device

@@ -62,7 +62,7 @@ def _tensor(capsule: Any) -> _DLTensor:
         return tensor
     if _is_valid(capsule, b"dltensor"):
         return _DLTensor.from_address(_get_pointer(capsule, b"dltensor"))
-    raise BufferError("the DLPack capsule is of an unknown version, or was consumed before")
+    raise BufferError("the DLPack capsule has an unknown version, or was already consumed")
 
 
 def export_capsule(
@@ -121,7 +121,7 @@ def import_capsule(external: Any, copy: bool | None = None) -> np.ndarray[Any, A
     if device[0] != _CPU:
         raise BufferError(
             f"from_dlpack: the array is on DLPack device type {device[0]}, not in host memory "
-            "(type 1): bring it to the CPU first"
+            "(type 1); copy it to the CPU first"
         )
     try:
         capsule = external.__dlpack__(max_version=(1, 0))

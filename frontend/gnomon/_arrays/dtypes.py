@@ -387,7 +387,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
       TypePromotionError: there is no common dtype.
     """
     if not args:
-        raise ValueError("result_type needs one array or dtype at least")
+        raise ValueError("result_type needs at least one array or dtype")
     pairs = tuple(
         (default_float_dtype(), False) if arg is None else (dtype_of(arg), is_weakly_typed(arg))
         for arg in args
@@ -449,7 +449,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
                     f"{', '.join(map(repr, _KINDS))}"
                 ) from error
             raise TypeError(
-                f"isdtype takes a dtype, a string or a tuple of them as kind; got {entry!r}"
+                f"isdtype: kind must be a dtype, a string or a tuple of these; got {entry!r}"
             ) from error
     return exact in options
 

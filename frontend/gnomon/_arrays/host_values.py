@@ -49,8 +49,8 @@ def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = N
         limit = _INT_LIMITS[default]
         if not -limit <= value < limit:
             raise OverflowError(
-                f"the Python int {value} does not fit {default}: give an array of a wider or a "
-                "floating dtype, or turn 64-bit types on (gnomon_enable_x64)"
+                f"the Python int {value} does not fit in {default}: pass an array of a wider or a "
+                "floating-point dtype, or enable 64-bit types (gnomon_enable_x64)"
             )
     elif type(value) is float and -3e38 < value < 3e38 and dtype in _WIDE_FLOATS:
         # The common case, in which nothing overflows or warns.
@@ -110,7 +110,7 @@ def refuse_masks(x: Any) -> None:
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError(
             "masked arrays are not supported: their mask would be lost. Use x.filled(value), or "
-            "x.data where the mask does not matter"
+            "x.data if the mask does not matter"
         )
 
 

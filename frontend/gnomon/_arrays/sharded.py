@@ -157,7 +157,7 @@ class ShardedArray(PlacedArray):
             raise BufferError(
                 f"DLPack: the array {self.aval} is distributed over {self._sharding.num_devices} "
                 "devices, and a capsule holds an array of one device; put it on one of them with "
-                "gnomon.device_put, or take a part: x.addressable_data(0)"
+                "gnomon.device_put, or use one part: x.addressable_data(0)"
             )
 
 
@@ -181,8 +181,8 @@ def _empty(sharding: NamedSharding) -> ShardedArray:
     devices = sharding._device_tuple
     if is_described(devices[0]):
         raise BackendUnavailable(
-            f"the devices of {sharding} are described and need not be present: they hold no "
-            "arrays. Lower functions for gnomon.ShapeDtypeStruct with that sharding instead"
+            f"the devices of {sharding} are only described, so they cannot hold arrays. Lower "
+            "functions for gnomon.ShapeDtypeStruct with that sharding instead"
         )
     check_partitions(devices)
     array = _new(ShardedArray)

@@ -129,13 +129,13 @@ def check_dialect(artifact: Artifact, entry: Entry) -> None:
     """Raise unless an entry has programs that this version of the dialect can read."""
     if not entry.sections["program"]:
         raise ArtifactIncompatibleError(
-            f"{artifact.name}: {entry.name!r} was StableHLO, which can be run (gnomon.load) and "
-            "not be differentiated or transformed"
+            f"{artifact.name}: {entry.name!r} was exported as StableHLO, which can be run "
+            "(gnomon.load) but not differentiated or transformed"
         )
     if not is_of_this_dialect(entry):
         raise ArtifactIncompatibleError(
-            f"{artifact.name}: the program of {entry.name!r} is of another version of gnomon's "
-            f"dialect (written by {dict(artifact.producer)}), which this one cannot read; modules "
-            "that were compiled still run, and the portable program is StableHLO that other "
-            "compilers read (Artifact.portable)"
+            f"{artifact.name}: the program of {entry.name!r} was written in another version of "
+            f"gnomon's dialect (by {dict(artifact.producer)}), which this version cannot read; "
+            "its compiled modules still run, and other compilers can read its portable StableHLO "
+            "(Artifact.portable)"
         )

@@ -152,8 +152,9 @@ class Exported:
         """
         if self.is_symbolic:
             raise NotImplementedError(
-                f"the exported function {self.fun_name!r} has symbolic dimensions; it becomes "
-                "StableHLO for given sizes only: export a jitted function that calls it for those"
+                f"the exported function {self.fun_name!r} has symbolic dimensions, but StableHLO "
+                "is generated for concrete sizes only; export a jitted function that calls it "
+                "with concrete sizes"
             )
         if self._portable is not None:
             return self._portable
@@ -186,7 +187,7 @@ class Exported:
         if self._get_vjp is None:
             raise ValueError(
                 f"the exported function {self.fun_name!r} has no VJP: it was serialized without "
-                "one; give serialize a vjp_order"
+                "one; pass vjp_order to serialize"
             )
         return self._get_vjp(self)
 
@@ -312,7 +313,7 @@ class Exported:
             if DisabledSafetyCheck.platform() not in self.disabled_safety_checks:
                 raise ValueError(
                     f"the function {self.fun_name!r} was exported for the platforms "
-                    f"{', '.join(map(repr, self.platforms))}, and is called on {platform!r}"
+                    f"{', '.join(map(repr, self.platforms))}, but is called on {platform!r}"
                 )
             text = self.programs[self.platforms[0]]
         program, name = self._parsed(text, self._sizes_of(operands))

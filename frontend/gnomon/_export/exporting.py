@@ -126,7 +126,8 @@ def _traced_for(
         if traced.avals != first.avals or not _same(traced.captures, first.captures):
             raise NotImplementedError(
                 f"export of {name_of(function)}: for {platform!r} it has other results, or closes "
-                f"over other arrays, than for {platforms[0]!r}: export it for each by itself"
+                f"over other arrays, than for {platforms[0]!r}; export it for each platform "
+                "separately"
             )
         texts[platform] = text
         if not asked:
@@ -142,13 +143,13 @@ def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
 def _check_exportable(function: JitFunction[..., Any], traced: Traced) -> None:
     if traced.program.callbacks:
         raise NotImplementedError(
-            f"export of {name_of(function)}: it calls Python functions, which no other "
-            "process has; take the callbacks and debug prints out of it"
+            f"export of {name_of(function)}: it calls Python functions, which do not exist in "
+            "other processes; remove the callbacks and debug prints"
         )
     if any(map(is_tracer, traced.captures)):
         raise ValueError(
-            f"export of {name_of(function)}: it closes over a value that is being traced; make "
-            "that an argument"
+            f"export of {name_of(function)}: it closes over a value that is being traced; make it "
+            "an argument"
         )
 
 

@@ -70,9 +70,9 @@ def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
             raise
         if entry.sections["program"]:
             warnings.warn(
-                f"{artifact.name}: the program of {entry.name!r} is of another version of gnomon's "
-                "dialect, so its portable form is compiled, in which nothing is rewritten that "
-                "IREE computes less accurately; export it again with this version",
+                f"{artifact.name}: the program of {entry.name!r} was written in another version "
+                "of gnomon's dialect, so its portable form is compiled, without the rewrites for "
+                "operations that IREE computes less accurately; export it again with this version",
                 stacklevel=4,
             )
         return _saving.compile_portable(artifact.portable(entry.name, chosen), chosen)

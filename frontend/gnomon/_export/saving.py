@@ -125,25 +125,27 @@ def save(
     names = WeightNames(writer, _names_of(weights))
     for name, given in functions.items():
         if not name or "." in name:
-            raise ValueError(f"names of functions have no dots and are not empty, got {name!r}")
+            raise ValueError(
+                f"the name of a function must be a non-empty string without dots, got {name!r}"
+            )
         exported = given if isinstance(given, Exported) else _exported(name, given, wanted)
         modules = []
         for target in dict.fromkeys(targets):
             platform = platform_of_target(target)
             if platform not in exported.programs:
                 raise ValueError(
-                    f"{name} was exported for {', '.join(exported.platforms)}, and is to be "
+                    f"{name} was exported for {', '.join(exported.platforms)}, but is to be "
                     f"compiled for {target!r}; export it for platforms=[{platform!r}, ...] too"
                 )
             if exported.is_symbolic:
                 raise NotImplementedError(
-                    f"{name} has symbolic dimensions, and compiled modules have given sizes: save "
+                    f"{name} has symbolic dimensions, but compiled modules have fixed sizes; save "
                     "it with targets=[] for load_exported, or save a function that calls it"
                 )
             if exported.nr_devices > 1:
                 raise NotImplementedError(
-                    f"{name} is for {exported.nr_devices} devices, and compiled modules of files "
-                    "run on one: save it with targets=[] for load_exported"
+                    f"{name} runs on {exported.nr_devices} devices, but the compiled modules of a "
+                    "file run on one; save it with targets=[] for load_exported"
                 )
             text = exported.programs[platform]
             modules.append(compile_module(text, target, exported.donated))

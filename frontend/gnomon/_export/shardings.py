@@ -173,9 +173,9 @@ def calling_devices(operands: Sequence[Any], count: int, what: str) -> tuple[Any
             devices = found
     if len(devices) != count:
         raise ValueError(
-            f"the function {what!r} was exported for {count} devices, and is called on "
-            f"{len(devices) or 1}: spread the arguments with gnomon.device_put, for example as "
-            "Exported.in_shardings_jax says"
+            f"the function {what!r} was exported for {count} devices, but is called on "
+            f"{len(devices) or 1}; distribute the arguments with gnomon.device_put, for example "
+            "with the shardings of Exported.in_shardings_jax"
         )
     return devices
 
@@ -195,7 +195,7 @@ def to_notes(shardings: Sequence[NamedSharding | None]) -> list[Any]:
 def _to_note(sharding: NamedSharding) -> dict[str, Any]:
     mesh = sharding.mesh
     if not all(isinstance(name, str) for name in mesh.axis_names):
-        raise ValueError(f"only meshes with strings as names of axes are serialized, got {mesh}")
+        raise ValueError(f"only meshes whose axis names are strings can be serialized, got {mesh}")
     return {
         "names": list(mesh.axis_names),
         "sizes": list(mesh.axis_sizes),

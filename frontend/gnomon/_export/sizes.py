@@ -34,9 +34,9 @@ def scope_of(avals: Sequence[ShapedArray], what: str) -> SymbolicScope | None:
             if isinstance(size, Dimension):
                 if found is not None and size.scope is not found:
                     raise ValueError(
-                        f"Invalid mixing of symbolic scopes when exporting {what}: '{size}' is of "
-                        f"{size.scope}, and another dimension is of {found}. Make all shapes with "
-                        "the same scope=, or with symbolic_args_specs"
+                        f"Invalid mixing of symbolic scopes when exporting {what}: '{size}' "
+                        f"belongs to {size.scope}, and another dimension to {found}. Create all "
+                        "shapes with the same scope=, or with symbolic_args_specs"
                     )
                 found = size.scope
     return found
@@ -51,9 +51,9 @@ def check_variables(text: str, known: frozenset[str], what: str) -> None:
     used = {name for found in _SIZES.findall(text) for name in _VARIABLE.findall(found)}
     if missing := sorted(used - known):
         raise ValueError(
-            f"Cannot solve for values of dimension variables {missing} of {what}: they are in no "
-            "shape of an argument. Give the function an array of shape (0, "
-            f"{missing[0]}) and take the size from it"
+            f"Cannot solve for values of dimension variables {missing} of {what}: they do not "
+            "occur in the shape of any argument. Pass the function an array of shape (0, "
+            f"{missing[0]}) and read the size from it"
         )
 
 

@@ -53,12 +53,12 @@ def _is_namedtuple(type_: Any) -> bool:
 def _check_new(nodetype: type, serialized_name: str) -> None:
     if nodetype in _by_type:
         raise ValueError(
-            f"{nodetype!r} is registered for serialization already, by the name "
+            f"{nodetype!r} is already registered for serialization, under the name "
             f"{_by_type[nodetype].name!r}"
         )
     if serialized_name in _by_name:
         raise ValueError(
-            f"the name {serialized_name!r} is taken already, by {_by_name[serialized_name].type!r}"
+            f"the name {serialized_name!r} is already taken by {_by_name[serialized_name].type!r}"
         )
 
 
@@ -91,8 +91,8 @@ def register_pytree_node_serialization(
     make = from_children or registered
     if make is None:
         raise ValueError(
-            f"{nodetype!r} is not registered as a node of trees: call "
-            "tree_util.register_pytree_node first, or give from_children"
+            f"{nodetype!r} is not registered as a pytree node; call "
+            "tree_util.register_pytree_node first, or pass from_children"
         )
     result = registered or make
 
@@ -120,7 +120,7 @@ def register_namedtuple_serialization(nodetype: T, *, serialized_name: str) -> T
     """
     if not _is_namedtuple(nodetype):
         raise ValueError(
-            f"{nodetype!r} is no type of named tuples; use register_pytree_node_serialization"
+            f"{nodetype!r} is not a named tuple class; use register_pytree_node_serialization"
         )
     _check_new(nodetype, serialized_name)
     runtime_tree.register_namedtuple(serialized_name, nodetype)
@@ -158,7 +158,9 @@ def _as_data(value: Any) -> Any:
     if kind in _DICTIONARIES:
         wrong = [key for key in value if not isinstance(key, (str, int))]
         if wrong:
-            raise ValueError(f"keys of dictionaries in artifacts are str or int, got {wrong[0]!r}")
+            raise ValueError(
+                f"keys of dictionaries in artifacts must be str or int, got {wrong[0]!r}"
+            )
         keys = sorted(value) if kind is dict else value
         return {_DICTIONARIES[kind]: [[key, _as_data(value[key])] for key in keys]}
     entry = _by_type.get(kind)
@@ -169,8 +171,8 @@ def _as_data(value: Any) -> Any:
             else "register_pytree_node_serialization"
         )
         raise ValueError(
-            f"a structure with nodes of {kind!r} cannot be serialized: give the class a name in "
-            f"artifacts with gnomon.export.{instead}"
+            f"a pytree with nodes of {kind!r} cannot be serialized: register the class with "
+            f"gnomon.export.{instead}"
         )
     if _is_namedtuple(kind):
         children = [_as_data(child) for child in value]
@@ -204,8 +206,8 @@ def _from_data(data: Any) -> Any:
     entry = _by_name.get(name)
     if entry is None:
         raise ValueError(
-            f"the structure has nodes of a class that was serialized as {name!r}, and no class is "
-            "registered by that name (gnomon.export.register_pytree_node_serialization, "
+            f"the pytree has nodes of a class that was serialized as {name!r}, but no class is "
+            "registered under that name (gnomon.export.register_pytree_node_serialization, "
             "register_namedtuple_serialization)"
         )
     children = [_from_data(child) for child in data["children"]]

@@ -233,7 +233,8 @@ class Mesh(_Grid):
             part = np.compress(here.any(axis=others), part, axis)
         if part.size != here.sum():
             raise ValueError(
-                f"the devices of this process are not a rectangular part of the mesh {self.shape}"
+                "the devices of this process do not form a rectangular part of the mesh "
+                f"{self.shape}"
             )
         return Mesh(part, self.axis_names, axis_types=self.axis_types)
 
@@ -462,7 +463,7 @@ def make_mesh(
     wanted = math.prod(sizes)
     if wanted > len(found):
         raise ValueError(
-            f"a mesh of shape {sizes} takes {wanted} devices, but there are {len(found)} "
+            f"a mesh of shape {sizes} needs {wanted} devices, but there are {len(found)} "
             "(gnomon_num_cpu_devices sets the number of CPU devices)"
         )
     grid = np.array(found[:wanted], dtype=object).reshape(sizes)

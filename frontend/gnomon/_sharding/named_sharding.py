@@ -63,11 +63,13 @@ class NamedSharding(Sharding):
         seen = set()
         for axis in (a for axes in (*self._axes, spec.unreduced, spec.reduced) for a in axes):
             if axis not in names:
-                raise ValueError(f"{spec} names the axis {axis!r}: the mesh has the axes {names}")
+                raise ValueError(
+                    f"{spec} names the axis {axis!r}, but the mesh has the axes {names}"
+                )
             if axis in seen:
                 raise ValueError(
-                    f"an axis of a mesh can split one dimension of an array at most, but {spec} "
-                    f"has {axis!r} twice"
+                    f"a mesh axis can split at most one dimension of an array, but {spec} has "
+                    f"{axis!r} twice"
                 )
             seen.add(axis)
         if any(isinstance(entry, Unconstrained) for entry in spec.partitions) and not (
@@ -95,7 +97,7 @@ class NamedSharding(Sharding):
     @property
     def _device_tuple(self) -> tuple[Device, ...]:
         if isinstance(self._mesh, AbstractMesh):
-            raise ValueError("the sharding is of an AbstractMesh, which has no devices")
+            raise ValueError("the mesh of the sharding is an AbstractMesh, which has no devices")
         return self._mesh._flat
 
     @property

@@ -38,7 +38,9 @@ def _axis_set(axes: Any, name: str) -> frozenset[Any]:
     if not isinstance(axes, (set, frozenset)):
         raise TypeError(f"PartitionSpec: {name} takes a set of names of axes, got {axes!r}")
     if None in axes:
-        raise ValueError(f"PartitionSpec: {name} names axes of a mesh, None is not one: {axes}")
+        raise ValueError(
+            f"PartitionSpec: {name} must hold names of mesh axes, not None; got {axes}"
+        )
     return frozenset(axes)
 
 

@@ -139,8 +139,8 @@ def operand_of(x: Any) -> Array:
     if convert is not None:
         return as_operand(convert())
     raise TypeError(
-        f"{x!r} of type {type(x).__name__} is not an array: give a gnomon or NumPy array or a "
-        "Python number (of a list, make an array with gnomon.numpy.array)"
+        f"{x!r} of type {type(x).__name__} is not an array: pass a gnomon or NumPy array or a "
+        "Python number (convert a list with gnomon.numpy.array)"
     )
 
 

@@ -39,7 +39,7 @@ def resolved(sharding: Any, what: str) -> Any:
     mesh = concrete or abstract or entered
     if mesh is None:
         raise RuntimeError(
-            f"{what}: the spec {sharding} needs a mesh: set one with gnomon.set_mesh, or give a "
+            f"{what}: the spec {sharding} needs a mesh: set one with gnomon.set_mesh, or pass a "
             "gnomon.NamedSharding"
         )
     return NamedSharding(mesh, sharding)

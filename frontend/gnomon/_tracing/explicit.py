@@ -84,8 +84,8 @@ def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:
             found = sharding.mesh
         elif sharding.mesh != found:
             raise ValueError(
-                f"arrays are of different meshes, {found} and {sharding.mesh}. Move them with "
-                "gnomon.device_put, or with gnomon.sharding.reshard where one is set"
+                f"arrays are sharded over different meshes, {found} and {sharding.mesh}. Move "
+                "them with gnomon.device_put, or with gnomon.sharding.reshard if a mesh is set"
             )
     return found
 

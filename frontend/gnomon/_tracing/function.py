@@ -83,11 +83,13 @@ def check_callable(fun: Any, transformation: str) -> None:
         raise TypeError(f"{transformation} takes a callable, got {fun!r} of {type(fun).__name__}")
     if isinstance(fun, staticmethod):
         raise TypeError(
-            f"{transformation} takes a function, got {fun!r}: apply staticmethod to what it returns"
+            f"{transformation} takes a function, got {fun!r}: apply staticmethod to the "
+            "transformed function"
         )
     if inspect.isgeneratorfunction(fun):
         raise TypeError(
-            f"{transformation} takes a function that returns, got the generator function {fun!r}"
+            f"{transformation} takes a function that returns its results, got the generator "
+            f"function {fun!r}"
         )
 
 
@@ -325,8 +327,8 @@ def _run_placed(
         kind = invalid_value([r.numpy_value() for r in results])
         if kind is not None:
             raise FloatingPointError(
-                f"invalid value ({kind}) encountered among the results of a program on {device!r}; "
-                "on the host the op is named: bring the arguments there"
+                f"invalid value ({kind}) encountered among the results of a program on "
+                f"{device!r}; to learn which op computes it, move the arguments to the CPU"
             )
     return list(results)
 

@@ -62,8 +62,8 @@ def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
             found = found if found.explicit_axes else mesh
         else:
             raise ValueError(
-                "the arrays of a computation must be on one mesh, where axes are explicit; got "
-                f"{found} and {mesh}. Move them with gnomon.device_put"
+                f"arrays with explicit axes must all be on one mesh; got {found} and {mesh}. Move "
+                "them with gnomon.device_put"
             )
     return found
 

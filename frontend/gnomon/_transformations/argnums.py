@@ -71,14 +71,14 @@ def _positions(argnums: int | tuple[int, ...], args: tuple[Any, ...], name: str)
     for i in wanted:
         if not -len(args) <= i < len(args):
             raise TypeError(
-                f"cannot differentiate {name} by argument {i}: the call has {len(args)} positional "
-                "arguments (arguments given by keyword cannot be named by argnums)"
+                f"cannot differentiate {name} with respect to argument {i}: the call has "
+                f"{len(args)} positional arguments (argnums cannot name keyword arguments)"
             )
     positions = [i % len(args) for i in wanted]
     if len(set(positions)) < len(positions):
         raise ValueError(
-            f"cannot differentiate {name} by an argument twice: argnums={argnums!r} of "
-            f"{len(args)} arguments"
+            f"cannot differentiate {name} with respect to one argument twice: argnums={argnums!r} "
+            f"of {len(args)} arguments"
         )
     return positions
 
@@ -98,14 +98,14 @@ def differentiable(leaf: Any, name: str, holomorphic: bool, allow_int: bool = Fa
     dtype = array.dtype
     if holomorphic and not is_complex(dtype):
         raise TypeError(
-            f"{name} with holomorphic=True requires complex inputs, got {dtype.name}: cast the "
-            "argument, or leave holomorphic away"
+            f"{name} with holomorphic=True requires complex inputs, got {dtype.name}; cast the "
+            "argument, or omit holomorphic"
         )
     if not is_inexact(dtype) and not allow_int:
         raise TypeError(
             f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
             f"np.floating or np.complexfloating), but got {dtype.name}. Pass a float (1.0, not 1; "
-            "x.astype(float)), or leave the argument out of argnums; grad and jacrev take "
+            "x.astype(float)), or omit the argument from argnums; grad and jacrev take "
             "allow_int=True for a zero derivative"
         )
     return array

@@ -217,8 +217,8 @@ def checkpoint(
     check_callable(fun, "checkpoint")
     if concrete:
         raise NotImplementedError(
-            "checkpoint: concrete was removed; name the arguments that Python's control flow needs "
-            "by static_argnums"
+            "checkpoint: the argument concrete is not supported; list the arguments that Python "
+            "control flow needs in static_argnums"
         )
     barrier = prevent_cse if isinstance(prevent_cse, bool) else any(prevent_cse)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)

@@ -110,8 +110,8 @@ def _batched(
         found = rule(size, list(call.arguments(mapped)), *call.arguments(tracers))
         if not isinstance(found, (tuple, list)) or len(found) != 2:
             raise TypeError(
-                f"{what} must return a pair of the result and a pytree of bools that tells which "
-                f"leaves of it are mapped, got {found!r}"
+                f"{what} must return a pair of the result and a pytree of bools that says which "
+                f"of its leaves are mapped, got {found!r}"
             )
         out, out_batched = found
         leaves, tree = output_leaves(out, what)
@@ -148,7 +148,7 @@ def _batched(
             raise UnexpectedTracerError(
                 f"The {what} uses a traced value that it closes over.\n"
                 f"{capture.describe_origin()}\n"
-                "A rule takes arguments only: make the value an argument of the function."
+                "A rule can use only its arguments: make the value an argument of the function."
             )
     captures = [c.numpy_value() for c in found.captures]
     types = [a.type for a in avals]

@@ -99,8 +99,8 @@ class custom_jvp(Custom):  # noqa: N801
         def jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
             if len(jvps) != len(primals):
                 raise ValueError(
-                    f"defjvps of {name_of(self.fun)} was given {len(jvps)} rules, the function is "
-                    f"called with {len(primals)} arguments: give each one a rule, or None"
+                    f"defjvps of {name_of(self.fun)} got {len(jvps)} rules, but the function is "
+                    f"called with {len(primals)} arguments: pass a rule or None for each"
                 )
             out = self(*primals)
             terms = [

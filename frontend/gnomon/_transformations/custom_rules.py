@@ -124,7 +124,7 @@ def resolve_positions(fun: Callable[..., Any], args: Any, kwargs: dict[str, Any]
     except (ValueError, TypeError):
         if kwargs:
             raise TypeError(
-                f"{name_of(fun)} has no signature, so its arguments must be given by position"
+                f"{name_of(fun)} has no signature, so its arguments must be passed by position"
             ) from None
         return tuple(args)
     try:
@@ -165,7 +165,10 @@ class Call:
     def __init__(self, args: tuple[Any, ...], nondiff: Sequence[int]) -> None:
         for i in nondiff:
             if not -len(args) <= i < len(args):
-                raise ValueError(f"nondiff_argnums names argument {i} of {len(args)}")
+                raise ValueError(
+                    f"nondiff_argnums names argument {i}, but the function was called with "
+                    f"{len(args)} arguments"
+                )
         static = {i % len(args) for i in nondiff}
         self.static = {i: args[i] for i in sorted(static)}
         self.count = len(args)

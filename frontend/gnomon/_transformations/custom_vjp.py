@@ -107,10 +107,10 @@ class custom_vjp(Custom):  # noqa: N801
             if is_tracer(leaf):
                 raise UnexpectedTracerError(
                     f"A traced value of {leaf.aval} was passed to the custom_vjp function {name} "
-                    "as an argument that nondiff_argnums calls non-differentiable.\n"
+                    "as an argument that nondiff_argnums declares non-differentiable.\n"
                     f"{leaf.describe_origin()}\n"
-                    "Such arguments hold no traced values: they are for functions and the like. "
-                    "Make it an ordinary argument, and return None as its cotangent."
+                    "Such arguments cannot hold traced values: they are for functions and other "
+                    "static values. Make it an ordinary argument, and return None as its cotangent."
                 )
         order = differentiation_order(call.operands)
         if call.runs_at_once or (not order and not staging()):

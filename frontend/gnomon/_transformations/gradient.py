@@ -61,7 +61,7 @@ def value_and_grad(
     """
     check_callable(fun, "value_and_grad")
     if reduce_axes:
-        raise NotImplementedError("reduce_axes was removed from JAX too; sum with lax.psum instead")
+        raise NotImplementedError("reduce_axes is not supported, as in JAX; use lax.psum")
     positions = canonical_argnums(argnums)
 
     def value_and_grad_of(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

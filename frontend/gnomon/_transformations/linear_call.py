@@ -81,8 +81,8 @@ def _trace_transpose(
         for leaf, aval in zip(found, call.avals[fixed:], strict=True):
             if (leaf.shape, leaf.dtype) != (aval.shape, aval.dtype):
                 raise TypeError(
-                    f"{what} must return what is like the linear arguments: expected {aval}, got "
-                    f"{leaf.aval}"
+                    f"{what} must return values of the types of the linear arguments: expected "
+                    f"{aval}, got {leaf.aval}"
                 )
         return found, None
 

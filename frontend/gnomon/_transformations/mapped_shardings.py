@@ -47,8 +47,9 @@ def device_mesh(mesh: Mesh | AbstractMesh, operands: Sequence[Array]) -> Mesh | 
     first = mesh._flat[0]
     if is_described(first) and trace_for(operands) is None:
         raise BackendUnavailable(
-            f"the devices of {mesh} are described and run nothing: shard_map and pmap over them "
-            "are compiled inside of a function, by gnomon.jit(f).lower(...).compile()"
+            f"the devices of {mesh} are only described, so they cannot run programs: call "
+            "shard_map or pmap in a function, and compile it with "
+            "gnomon.jit(f).lower(...).compile()"
         )
     if not is_described(first):
         check_partitions(mesh._flat)
@@ -76,8 +77,8 @@ def place_operands(
     device = committed_device(operands, lambda i: f"argument {i} of {what}")
     if device is not None and device is not place:
         raise ValueError(
-            f"received incompatible devices: an argument of {what} is committed to {device!r}, and "
-            f"the mesh has {place!r}. Move it with gnomon.device_put"
+            f"received incompatible devices: an argument of {what} is committed to {device!r}, "
+            f"but the mesh has {place!r}. Move it with gnomon.device_put"
         )
     if trace_for(operands) is None and not in_host_memory(place):
         return [

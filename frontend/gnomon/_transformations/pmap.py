@@ -177,7 +177,7 @@ def _size(
         )
     (size,) = sizes
     if given is not None and given != size:
-        raise ValueError(f"pmap: axis_size is {given}, and the mapped axes have size {size}")
+        raise ValueError(f"pmap: axis_size is {given}, but the mapped axes have size {size}")
     return size
 
 
@@ -185,13 +185,13 @@ def _devices(size: int, devices: Sequence[Device] | None, backend: str | None) -
     if devices is not None:
         if len(devices) != size:
             raise ValueError(
-                f"pmap: the mapped axes have size {size}, and devices= has {len(devices)} devices"
+                f"pmap: the mapped axes have size {size}, but devices= has {len(devices)} devices"
             )
         return devices
     found = devices_of(backend)
     if size > len(found):
         raise ValueError(
-            f"pmap: the mapped axes have size {size}, and there are {len(found)} devices "
+            f"pmap: the mapped axes have size {size}, but there are {len(found)} devices "
             "(gnomon_num_cpu_devices sets the number of CPU devices)"
         )
     return found[:size]

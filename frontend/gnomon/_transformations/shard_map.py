@@ -182,8 +182,8 @@ def _mesh_and_axes(mesh: Any, axis_names: Any) -> tuple[Mesh | AbstractMesh, fro
     if mesh is None:
         if context is None or context.empty:
             raise ValueError(
-                "shard_map needs a mesh: there is none in the context; give mesh=, or set one with "
-                "gnomon.set_mesh(mesh)"
+                "shard_map needs a mesh: there is none in the context; pass mesh=, or set one "
+                "with gnomon.set_mesh(mesh)"
             )
         mesh = config.mesh_context[0] or context
         if mesh.abstract_mesh != context:

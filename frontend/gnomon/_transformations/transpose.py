@@ -48,7 +48,7 @@ def linear_transpose(
     """
     check_callable(fun, "linear_transpose")
     if reduce_axes:
-        raise NotImplementedError("linear_transpose: reduce_axes does not exist any more")
+        raise NotImplementedError("linear_transpose: reduce_axes is not supported, as in JAX")
     leaves, in_tree = tree_util.tree_flatten(primals)
     avals = [aval_of(leaf) for leaf in leaves]
 
@@ -60,8 +60,8 @@ def linear_transpose(
     for aval in (*avals, *traced.avals):
         if not is_inexact(aval.dtype):
             raise TypeError(
-                "linear_transpose takes functions from floating point or complex arrays to such; "
-                f"{name_of(fun)} takes or returns {aval}"
+                "linear_transpose takes functions whose arguments and results are floating-point "
+                f"or complex arrays; {name_of(fun)} takes or returns {aval}"
             )
     program = traced.program
     function = program.add(traced.name, traced.body, location=user_location())

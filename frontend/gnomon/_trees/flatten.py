@@ -99,7 +99,7 @@ class PyTreeDef:
             if found is None:
                 raise
             text = difference(found, "the structure", "the tree")
-            raise ValueError(f"the tree does not begin like {self}: {text}") from None
+            raise ValueError(f"the tree does not have the prefix {self}: {text}") from None
 
     def children(self) -> list[PyTreeDef]:
         """The structures of the root's children."""

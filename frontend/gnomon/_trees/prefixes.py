@@ -128,7 +128,7 @@ def broadcast_prefix(
         if found is None:
             raise
         raise ValueError(
-            f"{prefix_name} must have the structure of {full_name}, or of its beginning: "
+            f"{prefix_name} must have the structure of {full_name}, or be a prefix of it: "
             f"{difference(found, prefix_name, full_name)}"
         ) from None
     result = []

@@ -57,13 +57,12 @@ def _register(
 ) -> None:
     if not isinstance(nodetype, type):
         raise TypeError(
-            f"only classes can be registered as nodes of trees, got {nodetype!r} of type "
+            f"only classes can be registered as pytree nodes, got {nodetype!r} of type "
             f"{type(nodetype).__name__}"
         )
     if nodetype in _nodes:
         raise ValueError(
-            f"{nodetype.__module__}.{nodetype.__qualname__} is registered as a node of trees "
-            "already"
+            f"{nodetype.__module__}.{nodetype.__qualname__} is already registered as a pytree node"
         )
 
     def flatten_to_tuple(node: Any) -> tuple[tuple[Any, ...], Any]:
@@ -83,7 +82,7 @@ def _register(
         optree.register_pytree_node(nodetype, flatten_to_tuple, unflatten, namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(
-            f"{nodetype.__module__}.{nodetype.__qualname__} is a built-in node of trees and cannot "
+            f"{nodetype.__module__}.{nodetype.__qualname__} is a built-in pytree node and cannot "
             "be registered"
         ) from error
     _nodes[nodetype] = _Node(flatten_to_tuple, unflatten, flatten_with_keys)
@@ -183,7 +182,7 @@ def register_dataclass(
     name = getattr(nodetype, "__qualname__", str(nodetype))
     if (data_fields is None) != (meta_fields is None):
         raise TypeError(
-            f"register_dataclass({name}): give both data_fields and meta_fields, or neither; got "
+            f"register_dataclass({name}): pass both data_fields and meta_fields, or neither; got "
             f"data_fields={data_fields}, meta_fields={meta_fields}"
         )
     is_dataclass = dataclasses.is_dataclass(nodetype)
@@ -239,8 +238,8 @@ def _check_fields(
         problems.append(f"{', '.join(sorted(given - needed))} not a field of the constructor")
     if problems:
         raise ValueError(
-            f"register_dataclass({nodetype.__qualname__}): data_fields and meta_fields must be all "
-            f"fields of the constructor together: {'; '.join(problems)}"
+            f"register_dataclass({nodetype.__qualname__}): data_fields and meta_fields must "
+            f"together be all fields of the constructor: {'; '.join(problems)}"
         )
 
 

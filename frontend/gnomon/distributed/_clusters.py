@@ -65,7 +65,7 @@ def _first_host(hosts: str) -> str:
     """
     match = re.match(r"([^,\[]+)(?:\[([^\],-]+)[^\]]*\])?([^,\[]*)", hosts)
     if match is None:
-        raise ValueError(f"SLURM_STEP_NODELIST is no list of hosts: {hosts!r}")
+        raise ValueError(f"SLURM_STEP_NODELIST is not a list of hosts: {hosts!r}")
     return "".join(part or "" for part in match.groups())
 
 
@@ -84,7 +84,7 @@ def _open_mpi() -> Place:
     job, _, place = os.environ[_URI].partition(".")
     match = re.search(r"tcp6?://\[?([^,\]]+?)(?:[,\]].*)?:\d+", place)
     if match is None:
-        raise ValueError(f"{_URI} names no address: {os.environ[_URI]!r}")
+        raise ValueError(f"{_URI} contains no address: {os.environ[_URI]!r}")
     # The lower 16 bits of the number are the same for all jobs of a machine.
     host = f"[{match[1]}]" if ":" in match[1] else match[1]
     address = f"{host}:{_port(int(job) >> 16)}"
@@ -148,10 +148,10 @@ def find_place(method: str | None) -> Place:
         return Place(None, None, None)
     if method not in CLUSTERS:
         known = ", ".join(map(repr, [*CLUSTERS, "deactivate"]))
-        raise ValueError(f"cluster_detection_method is one of {known}, got {method!r}")
+        raise ValueError(f"cluster_detection_method must be one of {known}, got {method!r}")
     if not CLUSTERS[method].is_present():
         raise RuntimeError(
-            f"cluster_detection_method={method!r}: this process was not started by it, its "
+            f"cluster_detection_method={method!r}: it did not start this process, because its "
             "environment variables are not set"
         )
     return CLUSTERS[method].place()

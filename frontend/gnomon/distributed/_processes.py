@@ -101,7 +101,7 @@ def initialize(
     ):
         if value is None:
             raise ValueError(
-                f"gnomon.distributed.initialize: {name} should be defined: give it, or set "
+                f"gnomon.distributed.initialize: {name} should be defined: pass it, or set "
                 f"GNOMON_{name.upper()}, or start the processes by python -m "
                 "gnomon.distributed.launch, srun or mpirun"
             )
@@ -189,13 +189,16 @@ def _integer(given: Any, variable: str, name: str) -> int | None:
         return int(text)
     except (TypeError, ValueError):
         raise ValueError(
-            f"gnomon.distributed.initialize: {name} is an integer, got {text!r}"
+            f"gnomon.distributed.initialize: {name} must be an integer, got {text!r}"
         ) from None
 
 
 def _check_positive(name: str, value: float) -> None:
     if not value > 0:
-        raise ValueError(f"gnomon.distributed.initialize: {name} is a time in seconds, got {value}")
+        raise ValueError(
+            f"gnomon.distributed.initialize: {name} must be a positive number of seconds, got "
+            f"{value}"
+        )
 
 
 def _device_count(ids: int | Sequence[int] | None) -> int | None:
@@ -209,6 +212,6 @@ def _device_count(ids: int | Sequence[int] | None) -> int | None:
         numbers = [ids] if isinstance(ids, int) else list(ids)
     if not numbers or len(set(numbers)) != len(numbers):
         raise ValueError(
-            f"gnomon.distributed.initialize: local_device_ids are different numbers, got {ids!r}"
+            f"gnomon.distributed.initialize: local_device_ids must be distinct numbers, got {ids!r}"
         )
     return len(numbers)

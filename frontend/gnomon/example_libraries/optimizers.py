@@ -450,7 +450,9 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
         return schedule
     if not isinstance(scalar_or_schedule, (list, tuple)) and gnp.ndim(scalar_or_schedule) == 0:
         return constant(scalar_or_schedule)
-    raise TypeError(f"a step size is a scalar or a function of the step: {scalar_or_schedule!r}")
+    raise TypeError(
+        f"a step size must be a scalar or a function of the step, got {scalar_or_schedule!r}"
+    )
 
 
 # ------------------------------------------------------------------------------------- gradients

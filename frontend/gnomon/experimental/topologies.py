@@ -63,8 +63,8 @@ def get_topology_desc(
     describe = getattr(backend, "described", None)
     if describe is None:
         raise ValueError(
-            f"the platform {platform!r} has no topologies of absent devices; a TPU's "
-            "and those of other PJRT plugins have"
+            f"the platform {platform!r} cannot describe absent devices; platforms of PJRT "
+            "plugins, such as 'tpu', can"
         )
     return TopologyDescription(list(describe(topology_name)))
 

@@ -55,7 +55,7 @@ def switch(
     """
     if operand is not _NOT_GIVEN:
         if operands:
-            raise TypeError("switch: give operands by position or operand=, not both")
+            raise TypeError("switch: pass operands by position or as operand=, not both")
         operands = (operand,)
     if not branches:
         raise ValueError("switch takes at least one branch, got none")
@@ -106,7 +106,7 @@ def cond(
     """
     if operand is not _NOT_GIVEN:
         if operands:
-            raise TypeError("cond: give operands by position or operand=, not both")
+            raise TypeError("cond: pass operands by position or as operand=, not both")
         operands = (operand,)
     if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
         # The older form: cond(pred, true_operand, true_fun, false_operand, false_fun).

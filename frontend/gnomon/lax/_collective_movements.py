@@ -293,7 +293,7 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
     member = operator.index(source)
     size = axis_size(axis_name)
     if not 0 <= member < size:
-        raise ValueError(f"pbroadcast: the axis has {size} members, there is no member {member}")
+        raise ValueError(f"pbroadcast: the axis has {size} members, so there is no member {member}")
 
     def broadcast(leaf: Array) -> Array:
         return dynamic_index_in_dim(all_gather(leaf, axis_name), member, 0, keepdims=False)

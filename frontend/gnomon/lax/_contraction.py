@@ -332,8 +332,8 @@ def dot(
     if dimension_numbers is None:
         if not (1 <= x.ndim <= 2 and 1 <= y.ndim <= 2 and x.shape[-1] == y.shape[0]):
             raise ValueError(
-                "lax.dot: without dimension_numbers it takes vectors and matrices whose inner "
-                f"sizes agree, got shapes {x.shape} and {y.shape}"
+                "lax.dot: without dimension_numbers, operands must be vectors or matrices with "
+                f"equal inner sizes, got shapes {x.shape} and {y.shape}"
             )
         dimension_numbers = (((x.ndim - 1,), (0,)), ((), ()))
     return dot_general(

@@ -96,14 +96,14 @@ def conv_general_dilated(
     by_name = isinstance(padding, str)
     if by_name and lhs_dilation is not None and any(n != 1 for n in lhs_dilation):
         raise ValueError(
-            "lax.conv_general_dilated: padding by name has no meaning where lhs is dilated; give "
-            "the sizes, or call lax.conv_transpose"
+            "lax.conv_general_dilated: padding by name is not defined for a dilated lhs; pass the "
+            "sizes, or call lax.conv_transpose"
         )
     strides = tuple(map(operator.index, window_strides))
     if len(strides) != len(numbers.rhs_spec) - 2:
         raise ValueError(
-            f"lax.conv_general_dilated: {len(numbers.rhs_spec) - 2} spatial dimensions take as "
-            f"many window_strides, got {strides}"
+            "lax.conv_general_dilated: window_strides must have one entry for each of the "
+            f"{len(numbers.rhs_spec) - 2} spatial dimensions, got {strides}"
         )
     kernel_dilation = (1,) * rank if rhs_dilation is None else tuple(rhs_dilation)
     if by_name:
@@ -112,8 +112,8 @@ def conv_general_dilated(
         pads = explicit_pads("conv_general_dilated", padding)
     if len(pads) != rank:
         raise TypeError(
-            f"lax.conv_general_dilated: {rank} spatial dimensions take as many pairs of padding, "
-            f"got {pads}"
+            f"lax.conv_general_dilated: padding must have one pair for each of the {rank} spatial "
+            f"dimensions, got {pads}"
         )
     geometry = Geometry(
         lhs_spec=tuple(map(operator.index, numbers.lhs_spec)),
@@ -272,7 +272,7 @@ def conv_transpose(
         if x.ndim not in _LAST_FEATURES:
             raise ValueError(
                 "lax.conv_transpose has default dimension_numbers for at most three spatial "
-                f"dimensions, got an array of rank {x.ndim}; give them"
+                f"dimensions, got an array of rank {x.ndim}; pass them"
             )
         dimension_numbers = _LAST_FEATURES[x.ndim]
     numbers = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)

@@ -199,11 +199,12 @@ def conv_shape_tuple(
         pads = padtype_to_pads(sizes, windows, strides, pads)
     if len(pads) != len(sizes):
         raise TypeError(
-            f"a convolution over {len(sizes)} spatial dimensions takes as many pads, got {pads}"
+            f"a convolution needs one pad for each of its {len(sizes)} spatial dimensions, got "
+            f"{pads}"
         )
     padded = [n + low + high for n, (low, high) in zip(sizes, pads, strict=True)]
     if any(n < 0 for n in padded):
-        raise ValueError(f"padding {pads} takes more away than the sizes {sizes}")
+        raise ValueError(f"padding {pads} removes more than the sizes {sizes}")
     out = (
         max(0, (n - window) // stride + 1)
         for n, window, stride in zip(padded, windows, strides, strict=True)

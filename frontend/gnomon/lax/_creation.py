@@ -54,20 +54,20 @@ def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
             x = wrap(np.asarray(x).astype(dtype), weak_type)
     elif type(x) is complex and not cmath.isnan(x) and not is_complex(dtype) and dtype != BOOL:
         raise TypeError(
-            f"lax.convert_element_type: the complex number {x} has no {dtype.name} value"
+            f"lax.convert_element_type: the complex number {x} cannot be converted to {dtype.name}"
         )
     else:
         x = argument("convert_element_type", x)
     if x.dtype != dtype:
         if isinstance(x.dtype, _dtypes.ExtendedDType):
             raise ValueError(
-                f"an array of {x.dtype} cannot be converted to {dtype}: random keys are no "
-                "numbers; random.key_data(key) has the words"
+                f"an array of {x.dtype} cannot be converted to {dtype}: random keys are not "
+                "numbers; random.key_data(key) returns their words"
             )
         if is_complex(x.dtype) and not is_complex(dtype) and dtype != BOOL:
             warnings.warn(
-                "a complex array becomes real: the imaginary parts are dropped. Take x.real to "
-                "say so",
+                "converting a complex array to a real dtype drops the imaginary parts; use x.real "
+                "to drop them explicitly",
                 np.exceptions.ComplexWarning,
                 stacklevel=3,
             )

@@ -138,8 +138,9 @@ def for_operands(text: str, lhs: np.dtype[Any], rhs: np.dtype[Any]) -> str:
     """
     if is_complex(lhs) or is_complex(rhs):
         raise ValueError(
-            f"lax.dot_general: the algorithm {text} is one of real numbers, got operands of "
-            f"{short_name(lhs)} and {short_name(rhs)}; multiply their parts, or leave it out"
+            f"lax.dot_general: the algorithm {text} applies to real numbers, got operands of "
+            f"{short_name(lhs)} and {short_name(rhs)}; multiply their real and imaginary parts, "
+            "or omit the algorithm"
         )
     if ANY_F8 not in text:
         return text

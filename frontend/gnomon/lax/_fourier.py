@@ -74,7 +74,7 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     wide = array.dtype in _DOUBLE
     if kind is FftType.RFFT:
         if is_complex(array.dtype):
-            raise ValueError("lax.fft: RFFT takes real numbers; take FFT for complex ones")
+            raise ValueError("lax.fft: RFFT takes real numbers; use FFT for complex ones")
         array = converted(array, np.dtype(np.float64 if wide else np.float32))
     else:
         array = converted(array, np.dtype(np.complex128 if wide else np.complex64))

@@ -68,9 +68,9 @@ class _Computation:
         wanted = [f"{a.dtype.name}[]" for a in avals]
         if given != wanted or traced.tree != tree:
             raise TypeError(
-                f"{what}: the computation must return what it takes, one scalar for each operand: "
-                f"({', '.join(wanted)}) in the structure {tree}; it returns ({', '.join(given)}) "
-                f"in the structure {traced.tree}"
+                f"{what}: the computation must return values like its arguments, one scalar for "
+                f"each operand: ({', '.join(wanted)}) in the structure {tree}; it returns "
+                f"({', '.join(given)}) in the structure {traced.tree}"
             )
         self.monoid = None if traced.captures else _single_op(traced.body)
 

@@ -92,7 +92,7 @@ class GatherScatterMode(enum.Enum):
         found = _MODES.get(mode)
         if found is None:
             raise ValueError(
-                f"unknown mode of gather or scatter: {mode!r}; it is one of "
+                f"unknown mode of gather or scatter: {mode!r}; it must be one of "
                 f"{', '.join(map(repr, _MODES))}"
             )
         return found

@@ -77,7 +77,7 @@ def argument(function: str, x: Any, position: int | None = None) -> Array:
         where = "" if position is None else f" at position {position}"
         raise TypeError(
             f"lax.{function} takes arrays and scalars; got {_shown(x)} of type "
-            f"{type(x).__name__}{where}. Make an array of it first: gnomon.numpy.asarray(x)"
+            f"{type(x).__name__}{where}. Convert it first with gnomon.numpy.asarray"
         ) from error
 
 
@@ -204,7 +204,7 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
         if isinstance(error, GnomonTypeError):  # a size is traced, and this error says so
             raise
         raise TypeError(
-            f"{function}: a shape is an int or a sequence of ints, got {_shown(shape)}"
+            f"{function}: a shape must be an int or a sequence of ints, got {_shown(shape)}"
         ) from error
     if any(n < 0 for n in sizes):
         raise TypeError(f"{function}: the sizes of a shape must not be negative, got {sizes}")

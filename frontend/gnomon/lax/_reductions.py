@@ -123,13 +123,13 @@ def _arg_reduction(name: str, extreme: str) -> _ArgReduction:
             raise ValueError(f"lax.{name}: invalid axis {axis} for operand shape {x.shape}")
         if x.shape[axis] == 0:
             raise ValueError(
-                f"lax.{name} needs one element at least along the axis, got shape {x.shape} and "
+                f"lax.{name} needs at least one element along the axis, got shape {x.shape} and "
                 f"axis {axis}"
             )
         if exceeds(x.shape[axis] - 1, ml_dtypes.iinfo(dtype).max):
             raise ValueError(
                 f"lax.{name}: index_dtype {dtype.name} does not hold the index "
-                f"{x.shape[axis] - 1} of {x.aval} along axis {axis}; give a wider one"
+                f"{x.shape[axis] - 1} of {x.aval} along axis {axis}; pass a wider one"
             )
         result = bind(getattr(ops, name), x, axis=operator.index(axis), index_dtype=dtype)
         return with_weak_type(result, False)
@@ -193,7 +193,7 @@ def index_dtype_for(size: int) -> np.dtype[Any]:
     dtype = _dtypes.default_int_dtype()
     if exceeds(size, np.iinfo(dtype).max):
         raise ValueError(
-            f"a dimension of {size} elements cannot be indexed by {dtype.name}: turn 64-bit types "
-            "on (gnomon_enable_x64)"
+            f"a dimension of {size} elements cannot be indexed by {dtype.name}: enable 64-bit "
+            "types (gnomon_enable_x64)"
         )
     return dtype

@@ -75,8 +75,8 @@ def _constrained(x: Any, sharding: Any) -> Any:
     if not isinstance(sharding, NamedSharding):
         if sharding.num_devices > 1:
             raise NotImplementedError(
-                f"with_sharding_constraint: {sharding!r} is over {sharding.num_devices} devices: "
-                "give a gnomon.NamedSharding"
+                f"with_sharding_constraint: {sharding!r} is over {sharding.num_devices} devices; "
+                "pass a gnomon.NamedSharding"
             )
         return device_put(x, sharding)
     try:
@@ -103,8 +103,8 @@ def _assert_type(x: Any, sharding: NamedSharding) -> None:
     wanted = x.aval.replicated().update(sharding=explicit_sharding(sharding, x.ndim))
     if not split_alike(x.aval, wanted):
         raise AssertionError(
-            "with_sharding_constraint: where all axes of the mesh are explicit it only checks the "
-            f"type of an array, which is {x.aval}, and not {wanted}. Move the array with "
+            "with_sharding_constraint: if all axes of the mesh are explicit, it only checks the "
+            f"type of the array, which is {x.aval} instead of {wanted}. Move the array with "
             "gnomon.sharding.reshard"
         )
 

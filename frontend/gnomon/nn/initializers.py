@@ -179,8 +179,8 @@ def _fans(
     """The fan-in and the fan-out of a weight array."""
     if len(shape) <= 1 and in_axis == -2:
         raise ValueError(
-            f"cannot tell inputs from outputs of weights of shape {shape} with the default "
-            "in_axis: give it, or a shape of two dimensions at least"
+            f"cannot distinguish the inputs from the outputs of weights of shape {shape} with the "
+            "default in_axis; pass in_axis, or a shape of at least two dimensions"
         )
     inputs, outputs, batch = (_sizes(shape, a) for a in (in_axis, out_axis, batch_axis))
     field = math.prod(shape) / inputs / outputs / batch

@@ -30,7 +30,7 @@ def as_array(function: str, x: ArrayLike, position: int = 0) -> Array:
     except TypeError as error:
         raise TypeError(
             f"{function} requires ndarray or scalar arguments, got {type(x)} at position "
-            f"{position}. Make an array of it with gnomon.numpy.array."
+            f"{position}. Convert it with gnomon.numpy.array."
         ) from error
 
 

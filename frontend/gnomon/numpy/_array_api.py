@@ -79,5 +79,5 @@ def check_version(api_version: str | None) -> None:
     """
     if api_version not in (None, VERSION):
         raise ValueError(
-            f"api_version={api_version!r} of the array API is not supported, {VERSION} is"
+            f"api_version={api_version!r} of the array API is not supported; use {VERSION!r}"
         )

@@ -84,7 +84,8 @@ def gradient(
         )
     if len(spacing) not in (0, 1, len(axes)):
         raise TypeError(
-            f"gradient: {len(axes)} axes take no, one or {len(axes)} spacings, got {len(spacing)}"
+            f"gradient: for {len(axes)} axes, pass zero, one or {len(axes)} spacings, got "
+            f"{len(spacing)}"
         )
     each: list[Any] = spacing or [1.0]
     steps = each * len(axes) if len(each) == 1 else each
@@ -162,7 +163,7 @@ def unwrap(
     """
     x, cycle = promoted("unwrap", p, period)
     if is_complex(x.dtype):
-        raise ValueError("unwrap takes real numbers")
+        raise ValueError("unwrap takes real numbers, got {x.dtype.name}")
     axis = canonical_axis(axis, x.ndim)
     if x.shape[axis] == 0:
         return x

@@ -132,7 +132,7 @@ def placement(
     if device is None and out_sharding is None:
         return None
     if device is not None and out_sharding is not None:
-        raise ValueError(f"{function}: give device or out_sharding, not both")
+        raise ValueError(f"{function}: pass device or out_sharding, not both")
     place: Any = device if out_sharding is None else out_sharding
     if isinstance(place, (NamedSharding, PartitionSpec)):
         return placed_sharding(place, f"{function}: out_sharding")
@@ -171,7 +171,9 @@ def _of_number(value: Any, dtype: DType | None) -> Array:
         if not limits.min <= value <= limits.max:
             raise OverflowError(f"the Python int {value} does not fit {dtype}")
     if type(value) is complex and not is_complex(dtype) and dtype != BOOL:
-        raise TypeError(f"the complex number {value} has no {dtype} value: take its real part")
+        raise TypeError(
+            f"the complex number {value} cannot be converted to {dtype}; use its real part"
+        )
     with np.errstate(all="ignore"):
         return wrap(np.asarray(value).astype(dtype))
 
@@ -212,7 +214,7 @@ def _of_sequence(value: Any, dtype: DType | None) -> Array:
             return wrap(np.asarray(value, dtype=dtype))
     except ValueError as error:
         raise ValueError(
-            "array: the elements of a list must have one shape, and so on inwards; got "
+            "array: the elements of a nested list must have the same shape at each level; got "
             f"{_shortened(value)}"
         ) from error
 
@@ -259,9 +261,9 @@ def _joined(value: Any, dtype: DType) -> Array:
 def _of_foreign(value: Any, dtype: DType | None) -> Array:
     """Convert an array of another library, or a buffer."""
     if value is None:
-        raise ValueError("None is not a value for an array")
+        raise ValueError("None cannot be converted to an array")
     if isinstance(value, (str, bytes, type)):
-        raise TypeError(f"array: got {_shortened(value)} of type {type(value).__name__}")
+        raise TypeError(f"array: cannot convert {_shortened(value)} of type {type(value).__name__}")
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return _of_numpy(np.asarray(value), dtype)
     if hasattr(value, "__dlpack__"):

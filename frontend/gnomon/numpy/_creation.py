@@ -23,7 +23,9 @@ from gnomon.numpy._manipulation import broadcast_to
 
 def checked_shape(function: str, shape: Any, dtype: Any = None) -> tuple[int, ...]:
     if isinstance(shape, GeneratorType):
-        raise TypeError(f"{function}: a shape is an int or a sequence of ints, got a generator")
+        raise TypeError(
+            f"{function}: a shape must be an int or a sequence of ints, got a generator"
+        )
     if isinstance(dtype, int) and isinstance(shape, int) and not isinstance(dtype, bool):
         raise TypeError(
             f"{function}({shape}, {dtype}): the second argument is the dtype, which {dtype} is not;"

@@ -82,7 +82,7 @@ def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
             if isinstance(dtype_of, _dtypes.ExtendedDType):
                 raise TypeError(
                     f"{function} does not accept dtype {x.dtype} at position {i}: random keys are "
-                    "no numbers"
+                    "not numbers"
                 ) from None
         raise
     return [
@@ -117,8 +117,8 @@ def check_ranks(function: str, given: Sequence[tuple[int, ...]]) -> None:
     if config.numpy_rank_promotion == "raise":
         raise ValueError(
             f"Operands could not be broadcast together for {function} on shapes {shapes} and with "
-            "the config option gnomon_numpy_rank_promotion='raise': give them the same rank, as by "
-            "x[None], or set the option to 'allow'"
+            "the config option gnomon_numpy_rank_promotion='raise': make their ranks equal, for "
+            "example with x[None], or set the option to 'allow'"
         )
     warnings.warn(
         f"Following NumPy automatic rank promotion for {function} on shapes {shapes}. Set the "

@@ -75,8 +75,8 @@ def vectorize(
         absent = {i for i in range(len(args)) if args[i] is None and i not in excluded}
         if absent and core is not None:
             raise ValueError(
-                f"vectorize: the arguments {sorted(absent)} are None, and the signature "
-                f"{signature!r} wants arrays; name them in excluded"
+                f"vectorize: the arguments {sorted(absent)} are None, but the signature "
+                f"{signature!r} requires arrays; list them in excluded"
             )
         aside = {i for i in range(len(args)) if i in excluded} | absent
         mapped = [i for i in range(len(args)) if i not in aside]
@@ -113,7 +113,8 @@ def _mapped(
     for x, names in zip(arrays, inputs, strict=True):
         if x.ndim < len(names):
             raise ValueError(
-                f"vectorize: core dimensions {names} need an array of as many, got {x.shape}"
+                f"vectorize: core dimensions {names} need an array of at least as many "
+                f"dimensions, got shape {x.shape}"
             )
         shapes.append(x.shape[: x.ndim - len(names)])
         for name, size in zip(names, x.shape[x.ndim - len(names) :], strict=True):
@@ -151,12 +152,12 @@ def _checked(
         found = result if isinstance(result, tuple) else (result,)
         if isinstance(result, tuple) != (len(outputs) > 1):
             raise TypeError(
-                f"vectorize: the signature has {len(outputs)} results, the function gave "
+                f"vectorize: the signature has {len(outputs)} results, but the function returned "
                 f"{type(result).__name__}"
             )
         if len(found) != len(outputs):
             raise TypeError(
-                f"vectorize: the signature has {len(outputs)} results, the function gave "
+                f"vectorize: the signature has {len(outputs)} results, but the function returned "
                 f"{len(found)}"
             )
         for x, names in zip(found, outputs, strict=True):
@@ -167,7 +168,7 @@ def _checked(
             )
             if not fits:
                 raise ValueError(
-                    f"vectorize: the function gave shape {shape} where the signature says "
+                    f"vectorize: the function returned shape {shape}, but the signature says "
                     f"{names} with sizes {sizes}"
                 )
         return result
@@ -212,8 +213,8 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Sequenc
             x = expand_dims(reduced, place)
         else:
             raise ValueError(
-                "apply_over_axes: the function must keep the axis or drop it, it made "
-                f"{reduced.shape} of {x.shape}"
+                "apply_over_axes: the function must keep or drop the axis, but it returned shape "
+                f"{reduced.shape} for shape {x.shape}"
             )
     return x
 

@@ -69,7 +69,7 @@ def bincount(
     if length is None:
         if is_tracer(numbers) and concrete_value(numbers) is None:
             raise ConcretizationTypeError(
-                numbers, "The largest number must be known: give bincount a length."
+                numbers, "bincount needs to know the largest number: pass length."
             )
         value = concrete_value(numbers)
         assert value is not None

@@ -158,8 +158,8 @@ def _classified(index: Any) -> Any:
         return _Boolean(mask)
     if not _dtypes.issubdtype(dtype, np.integer):
         raise TypeError(
-            f"an index must be of an integer or boolean type, got {dtype}: convert it, as by "
-            "x[i.astype(int)]"
+            f"an index must be of an integer or boolean type, got {dtype}; convert it, for "
+            "example x[i.astype(int)]"
         )
     if type(index) is ConcreteArray:
         index = index.numpy_value()

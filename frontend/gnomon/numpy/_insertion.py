@@ -38,7 +38,7 @@ def _positions(obj: ArrayLike | slice, size: int, last: int) -> Array:
     assert not isinstance(obj, slice), "a slice is static"
     index = as_array("obj", obj, 1)
     if index.dtype.kind not in "iu":
-        raise TypeError(f"traced positions are integers, got dtype {index.dtype}")
+        raise TypeError(f"traced positions must be integers, got dtype {index.dtype}")
     index = ravel(converted(index, np.dtype(np.int32)))
     zero = lax.full_like(index, 0)
     index = lax.select(lax.lt(index, zero), lax.add(index, lax.full_like(index, size)), index)
@@ -87,8 +87,8 @@ def delete(
     index = _positions(obj, size, max(size - 1, 0))
     if not isinstance(obj, slice) and np.ndim(obj) and not assume_unique_indices:
         raise ValueError(
-            "delete: how many different positions a traced array holds is not known, and so the "
-            "shape of the result is not: pass assume_unique_indices=True, or static positions"
+            "delete: the shape of the result depends on how many distinct positions a traced "
+            "array holds: pass assume_unique_indices=True, or static positions"
         )
     # Each position, less the number of deleted positions before it.
     index = lax.sub(lax.sort(index), _places(index.shape[0]))

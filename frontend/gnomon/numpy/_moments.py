@@ -98,8 +98,8 @@ def average(
     if w.shape != x.shape:
         if axis is None:
             raise ValueError(
-                f"average: weights of shape {w.shape} for an array of shape {x.shape}; say by axis "
-                "which dimensions they are for"
+                f"average: weights of shape {w.shape} for an array of shape {x.shape}; pass axis "
+                "to say which dimensions they are for"
             )
         axes = axis_tuple("average", axis, x.ndim)
         lengths = tuple(x.shape[i] for i in axes)

@@ -134,8 +134,8 @@ def _operator(
         if not isinstance(other, _OPERANDS) and not hasattr(other, "__jax_array__"):
             if isinstance(other, _REJECTED) and (reflected or not _answers(other, name)):
                 raise TypeError(
-                    f"unsupported operand type for {symbol} of an array: "
-                    f"{type(other).__name__}. Make an array of it with gnomon.numpy.array"
+                    f"unsupported operand type for {symbol} of an array: {type(other).__name__}. "
+                    "Convert it with gnomon.numpy.array"
                 )
             return NotImplemented
         return namespace[function_name](x, y)
@@ -245,7 +245,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
     def contains(self: Any, other: Any) -> Any:
         if self.ndim != 1 or np.ndim(other):
             raise ValueError(
-                "the test `in` asks for a number in an array of one dimension, got shapes "
+                "`in` tests for a number in a one-dimensional array, got shapes "
                 f"{np.shape(other)} and {self.shape}; use (x == y).any()"
             )
         return bool(namespace["any"](namespace["equal"](self, other)))
@@ -282,8 +282,7 @@ def _view(x: Any, dtype: Any, kind: Any) -> Array:
     old, new = _dtypes.itemsize_bits(x.dtype), _dtypes.itemsize_bits(target)
     if not x.ndim and old != new:
         raise ValueError(
-            f"view: an array without dimensions of {x.dtype} cannot become {target}, "
-            "which is of another size"
+            f"view: a 0-d array of {x.dtype} cannot be viewed as {target}, which has another size"
         )
     if old == new:
         return lax.bitcast_convert_type(x, target)

@@ -96,7 +96,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     x, decimals = as_array("round", a), operator.index(decimals)
     if _integral(x):
         if decimals < 0:
-            raise NotImplementedError("round: integers to places before the point (decimals < 0)")
+            raise NotImplementedError("round: negative decimals are not supported for integers")
         return x
     if decimals == 0:
         return _round_even(x)

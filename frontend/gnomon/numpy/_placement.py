@@ -40,7 +40,7 @@ def _immutable(function: str, inplace: bool) -> None:
     if inplace:
         raise ValueError(
             f"numpy.{function} cannot change an array, which is immutable. Pass inplace=False to "
-            "get a changed one"
+            "get a modified copy"
         )
 
 
@@ -73,7 +73,7 @@ def put(
     _immutable("put", inplace)
     x, indices, values = (as_array("put", y, i) for i, y in enumerate((a, ind, v)))
     if mode == "raise":
-        raise NotImplementedError("put: mode 'raise' is not supported; take 'clip' or 'wrap'")
+        raise NotImplementedError("put: mode 'raise' is not supported; use 'clip' or 'wrap'")
     if mode not in (None, "clip", "wrap"):
         raise ValueError(f"put: mode must be None, 'clip' or 'wrap', got {mode!r}")
     if not x.size or not indices.size or not values.size:

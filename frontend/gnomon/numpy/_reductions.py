@@ -42,7 +42,7 @@ def mask_of(where: Any) -> Array:
     if mask.dtype != BOOL:
         raise ValueError(
             "the argument where of a reduction must be None or a boolean array, got dtype "
-            f"{mask.dtype}: convert it, as by where=mask.astype(bool)"
+            f"{mask.dtype}; convert it with mask.astype(bool)"
         )
     return mask
 

@@ -91,7 +91,9 @@ def repeat(
         out = reshape(bind(ops.broadcast_in_dim, x, shape=wide, dims=dims), shape)
     else:
         if values.shape != (size,):
-            raise ValueError(f"repeat: {values.shape} repeats for a dimension of size {size}")
+            raise ValueError(
+                f"repeat: repeats of shape {values.shape} do not fit a dimension of size {size}"
+            )
         out = take(x, np.repeat(np.arange(size), values), place)
     if total_repeat_length is None:
         return out

@@ -163,7 +163,7 @@ def nonzero(
     if size is None:
         if is_tracer(x) and concrete_value(x) is None:
             raise ConcretizationTypeError(
-                x, "The number of elements that are not zero must be known: give nonzero a size."
+                x, "The number of nonzero elements must be known: pass size."
             )
         value = concrete_value(x)
         assert value is not None

@@ -37,8 +37,8 @@ def _known(name: str, *arrays: Array) -> None:
         if is_tracer(x) and concrete_value(x) is None:
             raise ConcretizationTypeError(
                 x,
-                f"The size of the result of {name} depends on values that are not known; give it "
-                "a size.",
+                f"The size of the result of {name} depends on values that are not known; pass "
+                "size.",
             )
 
 

@@ -30,7 +30,7 @@ def _sliding(
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(f"{function} takes one-dimensional arrays, got {x.shape} and {y.shape}")
     if not x.size or not y.size:
-        raise ValueError(f"{function} takes no empty arrays, got {x.shape} and {y.shape}")
+        raise ValueError(f"{function} does not take empty arrays, got {x.shape} and {y.shape}")
     backwards = False
     if function == "correlate":
         y = lax.conj(y) if is_complex(y.dtype) else y

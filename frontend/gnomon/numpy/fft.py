@@ -71,7 +71,7 @@ def _transform(
     if len(set(places)) != count:
         raise ValueError(f"fft.{name} does not support repeated axes, got {axes}")
     if kind is FftType.RFFT and is_complex(x.dtype):
-        raise ValueError(f"fft.{name} takes real numbers; take fft for complex ones")
+        raise ValueError(f"fft.{name} takes real numbers; use fft for complex ones")
     x = moveaxis(x, places, last)
     if s is None:
         lengths = [x.shape[d] for d in last]
@@ -115,7 +115,7 @@ def _factor(name: str, points: int, norm: str | None) -> float:
 
 def _one_axis(name: str, axis: Any) -> list[int] | None:
     if isinstance(axis, (list, tuple)):
-        raise ValueError(f"fft.{name} takes a single axis, got {axis}. Take {name}n for several")
+        raise ValueError(f"fft.{name} takes a single axis, got {axis}; use {name}n for several")
     return None if axis is None else [axis]
 
 

@@ -357,9 +357,9 @@ def implementation(impl: Any = None) -> Implementation:
         return impl
     name = config.default_prng_impl if impl is None else impl
     if not isinstance(name, str):
-        raise TypeError(f"a generator is given by its name or a dtype of keys, got {impl!r}")
+        raise TypeError(f"a generator must be a name or a key dtype, got {impl!r}")
     found = IMPLEMENTATIONS.get(name)
     if found is None:
         names = ", ".join(map(repr, IMPLEMENTATIONS))
-        raise ValueError(f"unrecognized generator {name!r}: there are {names}")
+        raise ValueError(f"unrecognized generator {name!r}: the generators are {names}")
     return found

@@ -289,7 +289,7 @@ class _KeysAt:
         """
         keys = self.keys
         if not isinstance(values, KeyArray) or values.implementation is not keys.implementation:
-            raise TypeError(f"at[].set of {keys.dtype} takes keys of it, got {values!r}")
+            raise TypeError(f"at[].set of {keys.dtype} takes keys of that dtype, got {values!r}")
         pairs = zip(keys.words, values.words, strict=True)
         words = [word.at[self.index].set(value, **options) for word, value in pairs]
         return KeyArray(words, keys.implementation)

@@ -144,7 +144,7 @@ def _implementation(
     function: str, impl: str | KeyDType | None, dtype: KeyDType | None
 ) -> Implementation:
     if impl is not None and dtype is not None:
-        raise ValueError(f"random.{function}: give impl or dtype, not both")
+        raise ValueError(f"random.{function}: pass impl or dtype, not both")
     return implementation_of(dtype if impl is None else impl)
 
 
@@ -175,7 +175,7 @@ def _seed_words(function: str, seed: Any) -> tuple[Array, Array]:
         )
     if isinstance(seed, int):
         if not -(2**63) <= seed < 2**63:
-            raise OverflowError(f"{function}: the seed {seed} does not fit 64 bits")
+            raise OverflowError(f"{function}: the seed {seed} does not fit in 64 bits")
         high = seed >> 32 & 0xFFFFFFFF if config.x64 else 0
         return word(high), word(seed & 0xFFFFFFFF)
     array = as_operand(seed)

@@ -95,7 +95,7 @@ def check_casts(function: str, dtype: DType, *parameters: Any) -> None:
         if x.dtype != dtype and _dtypes.result_type(x, dtype) != dtype:
             raise TypePromotionError(
                 f"random.{function}: a parameter of {x.aval} cannot be cast to {dtype.name} "
-                "without loss; convert it, or give a wider dtype"
+                "without loss; convert it, or pass a wider dtype"
             )
 
 

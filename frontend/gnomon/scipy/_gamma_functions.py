@@ -121,7 +121,10 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
       exact: must be False; exact integers are not supported.
     """
     if exact:
-        raise NotImplementedError("factorial with exact=True: arrays hold no integers of any size")
+        raise NotImplementedError(
+            "factorial: exact=True is not supported, because arrays cannot hold arbitrarily large "
+            "integers"
+        )
     (n,) = real_arguments("factorial", n)
     return gnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
 

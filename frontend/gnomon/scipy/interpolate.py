@@ -53,7 +53,8 @@ class RegularGridInterpolator:
         _check_method(method)
         if bounds_error:
             raise NotImplementedError(
-                "RegularGridInterpolator: bounds_error takes no effect under jit; give fill_value"
+                "RegularGridInterpolator: bounds_error=True is not supported, because compiled "
+                "code cannot raise; pass fill_value"
             )
         (self.values,) = promoted(
             "RegularGridInterpolator", as_array("RegularGridInterpolator", values), inexact=True

@@ -45,7 +45,7 @@ def _by_size(function: str, x: Array, y: Array) -> tuple[Array, Array, bool]:
     if x.ndim != y.ndim:
         raise ValueError(f"{function} takes arrays of one rank, got shapes {x.shape} and {y.shape}")
     if not x.size or not y.size:
-        raise ValueError(f"{function} takes no empty arrays, got {x.shape} and {y.shape}")
+        raise ValueError(f"{function} does not take empty arrays, got {x.shape} and {y.shape}")
     pairs = list(zip(x.shape, y.shape, strict=True))
     if all(m <= n for m, n in pairs):
         return y, x, True

@@ -136,7 +136,7 @@ def test_memory_in_use_is_not_freed(platform: str) -> None:
 
 
 @on_platforms
-def test_what_arrays_take_is_counted(platform: str) -> None:
+def test_the_memory_of_arrays_is_counted(platform: str) -> None:
     device = gn.devices(platform)[0]
     gc.collect()
     before = device.memory_stats()
@@ -215,7 +215,7 @@ def test_a_failure_surfaces_where_the_value_is_read_and_not_elsewhere(platform: 
 @pytest.mark.parametrize(
     "sign", ["INTERNAL; VK_ERROR_DEVICE_LOST", "querying semaphore: DATA_LOSS"]
 )
-def test_a_lost_device_is_started_anew_and_others_go_on(sign: str) -> None:
+def test_a_lost_device_restarts_and_others_keep_working(sign: str) -> None:
     backend = backend_of("vulkan")
     device = backend.devices()[0]
     elsewhere = gn.jit(lambda x: x + 1)(np.ones(3, np.float32))
@@ -249,7 +249,7 @@ def test_a_lost_device_is_started_anew_and_others_go_on(sign: str) -> None:
 
 
 @pytest.mark.vulkan
-def test_a_full_memory_is_an_error_and_the_device_goes_on() -> None:
+def test_a_device_survives_running_out_of_memory() -> None:
     # The pages of neither array are ever touched: lavapipe refuses more than 2 GiB at once.
     with pytest.raises(OutOfMemory, match=r"vulkan.*3221225472 bytes.*delete arrays"):
         put(wrap(np.empty(3 << 30, np.uint8)), "vulkan")
@@ -369,7 +369,7 @@ def test_the_end_is_silent(platform: str) -> None:
 
 
 @pytest.mark.vulkan
-def test_a_driver_that_is_not_there_is_named() -> None:
+def test_a_missing_driver_is_named_in_the_error() -> None:
     done = _python(
         "import gnomon as gn\n"
         "for _ in range(2):\n"
@@ -399,7 +399,7 @@ def test_no_gpu_is_a_named_error() -> None:
 
 
 @on_platforms
-def test_an_update_keeps_what_the_next_one_writes(platform: str) -> None:
+def test_an_update_does_not_share_memory_with_the_next(platform: str) -> None:
     """Its memory was given to the places of the next one, which the host reads."""
 
     def program(x: Any, y: Any, i: Any) -> Any:

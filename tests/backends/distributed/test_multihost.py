@@ -65,7 +65,7 @@ def test_arrays_and_values_of_two_processes() -> None:
     assert any("do not run the same program" in each.errors for each in ended)
 
 
-def test_in_one_process_there_is_nobody_to_send_to() -> None:
+def test_one_process_has_no_peers() -> None:
     (only,) = run_processes(
         """
         from gnomon.experimental import multihost_utils as utils

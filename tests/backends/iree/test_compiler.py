@@ -88,7 +88,7 @@ def check_reproducer(error: CompilationError, artifact: bytes) -> None:
     assert flags <= set(command)
 
 
-def test_a_refused_program_comes_with_the_reason() -> None:
+def test_the_error_of_a_refused_program_gives_the_reason() -> None:
     with pytest.raises(CompilationFailed, match=r"error:.*custom_call.*nobody_knows") as caught:
         compile_now(REFUSED)
     check_reproducer(caught.value, REFUSED)
@@ -109,7 +109,7 @@ def test_the_reproducer_reproduces() -> None:
 
 
 @pytest.mark.parametrize("artifact", [b"", b"nonsense", GOOD[:-20], GOOD[:30]])
-def test_what_is_no_artifact_is_refused(artifact: bytes) -> None:
+def test_files_that_are_not_artifacts_are_refused(artifact: bytes) -> None:
     with pytest.raises(CompilationError):
         compile_now(artifact)
 
@@ -296,7 +296,7 @@ def test_every_flag_has_a_reason() -> None:
             assert flag.reason
 
 
-def test_the_linker_of_the_compilers_package_does_where_there_is_no_other(
+def test_the_linker_of_the_compilers_package_is_the_fallback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bundled = bundled_linker()

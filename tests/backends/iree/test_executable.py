@@ -182,7 +182,7 @@ def test_donated_buffers_are_gone() -> None:
     assert_near(result.to_numpy(), value @ value, UNITS_OF_A_PRODUCT, scale=1.0)
 
 
-def test_a_deleted_buffer_says_so() -> None:
+def test_a_deleted_buffer_raises_a_named_error() -> None:
     buffer = Buffer.from_numpy(np.zeros(3))
     view = buffer.to_numpy()
     buffer.delete()
@@ -216,7 +216,7 @@ def test_wrong_arguments_are_named(args: list[Any], message: str) -> None:
         run(args)
 
 
-def test_what_is_no_executable_is_refused() -> None:
+def test_bytes_that_are_not_an_executable_are_refused() -> None:
     good = compiled(TWICE, (SMALL,), (SMALL,))
     for damaged in (b"", b"not a module" * 20, good[: len(good) // 2]):
         with pytest.raises(ExecutionError, match="cannot be loaded"):

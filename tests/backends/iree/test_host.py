@@ -176,7 +176,7 @@ class MyError(Exception):
     pass
 
 
-def test_errors_reach_the_caller_as_they_are_and_the_program_lives_on() -> None:
+def test_errors_reach_the_caller_unchanged_and_the_program_survives() -> None:
     raised = MyError("the reason", 7)
 
     def fail(x: np.ndarray) -> Any:
@@ -250,7 +250,7 @@ def test_large_programs_block_on_the_thread_pool_and_arguments_may_be_kept() -> 
     assert [k[0, 0] for k in kept] == [700.0, 2800.0]
 
 
-def test_executables_hold_their_functions_and_let_them_go() -> None:
+def test_executables_hold_and_release_their_functions() -> None:
     def made() -> tuple[Any, Executable]:
         callback = Callback(lambda x: (x,))
         return weakref.ref(callback), build([V], lambda x: call(callback, x, given=[V]))
@@ -277,7 +277,7 @@ def test_programs_that_differ_in_their_functions_share_the_compiled_code() -> No
         np.testing.assert_array_equal(result, np.full(4, -factor))
 
 
-def test_an_executable_without_its_functions_says_so() -> None:
+def test_an_executable_without_its_functions_raises_a_named_error() -> None:
     callback = Callback(lambda x: (x,))
     executable = build([V], lambda x: call(callback, x, given=[V]))
     with pytest.raises(RuntimeError, match="loaded without them; trace it again"):

@@ -192,7 +192,7 @@ def test_a_returned_value_is_not_updated(producer: str) -> None:
     check([(producer, "set", "returned", True, False)])
 
 
-def test_an_update_waits_for_no_reader_that_the_compiler_may_run_after_it() -> None:
+def test_an_update_whose_reader_may_run_later() -> None:
     def function(i: Any, u: Any, y: Any, z: Any) -> Any:
         u = u * 2
         a = y * 3

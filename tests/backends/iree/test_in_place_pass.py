@@ -258,7 +258,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_copies_what_an_update_may_not_overwrite(name: str) -> None:
+def test_copies_values_that_an_update_must_not_overwrite(name: str) -> None:
     count, text = PROGRAMS[name]
     with parsed(text) as (ir, module, _):
         assert own_updated_buffers(ir, module) == count

@@ -38,7 +38,7 @@ def texts() -> dict[str, str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_tool_prints_what_the_compiler_is_given(
+def test_the_tool_prints_the_input_of_the_compiler(
     name: str,
     target: str,
     texts: dict[str, str],
@@ -64,7 +64,7 @@ def test_an_unknown_target_is_an_error(tmp_path: Path, capsys: pytest.CaptureFix
     assert "unknown target 'x86-64-v5'" in capsys.readouterr().err
 
 
-def test_what_a_target_has_no_form_of_is_an_error(
+def test_an_op_that_a_target_lacks_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "wide.mlir").write_text(
@@ -74,7 +74,7 @@ def test_what_a_target_has_no_form_of_is_an_error(
     assert "not supported on target 'vulkan:portable'" in capsys.readouterr().err
 
 
-def test_a_program_is_lowered_alike_each_time() -> None:
+def test_lowering_is_deterministic() -> None:
     """Executables are found in the cache by what the compiler is given."""
     x = gnp.linspace(0.1, 0.9, 4, dtype="float32")
     text = gn.jit(gn.scipy.special.betainc).lower(x, x, x).as_text("gnomon")

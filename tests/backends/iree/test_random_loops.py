@@ -147,7 +147,7 @@ def test_an_argument_that_is_updated_stays_as_it_was() -> None:
     check(Body.build([vector, scalar, index], emit), arguments, expected)
 
 
-def test_barriers_do_not_alias_what_is_updated() -> None:
+def test_barriers_do_not_alias_updated_values() -> None:
     """A barrier that a user writes, around arrays that are updated in place while others read."""
     barrier = lax.optimization_barrier
 

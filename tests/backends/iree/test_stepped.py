@@ -85,7 +85,7 @@ def test_steps_are_written_and_read() -> None:
     assert from_text(to_text(program)) == program
 
 
-def test_a_value_is_let_go_behind_its_last_use() -> None:
+def test_a_value_is_freed_after_its_last_use() -> None:
     class Value:
         pass
 
@@ -153,7 +153,7 @@ def test_calls_in_nested_control_flow_keep_their_order(log: Log) -> None:
     again = gn.jit(program, donate_argnums=0)(given, 0, np.zeros((0, 2), np.float32))
     np.testing.assert_array_equal(again[3], x)
     assert given.is_deleted()
-    with pytest.raises(ValueError, match="leaves debug_callback, io_callback to Python"):
+    with pytest.raises(ValueError, match="calls Python for debug_callback, io_callback"):
         compiled.lower(x, 0, np.zeros((0, 2), np.float32)).compile(target="cpu").serialize()
 
 
@@ -213,7 +213,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[Form]:
     return given
 
 
-def test_what_the_compiler_refuses_runs_in_steps(refused: list[Form]) -> None:
+def test_programs_that_the_compiler_refuses_run_in_steps(refused: list[Form]) -> None:
     """Loops that do not count, branches by an index out of range, and host calls in them."""
 
     def program(x: Any, i: Any) -> Any:
@@ -262,9 +262,7 @@ class Interpreted:
     "seeds", [range(6), pytest.param(range(6, 60), marks=pytest.mark.slow)], ids=["few", "many"]
 )
 @pytest.mark.parametrize("form", ["order", "every step"])
-def test_random_programs_taken_apart(
-    form: str, seeds: range, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_programs_in_steps(form: str, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Python is told and asked as often and in the order of the program; the values are right."""
     monkeypatch.setattr(stepped.rt, "VmVariantList", List)
     for room in (stepped, host):

@@ -74,7 +74,7 @@ def _libraries() -> int:
 
 
 @linux
-def test_a_loaded_program_keeps_no_file_and_goes_with_its_function() -> None:
+def test_a_loaded_program_keeps_no_file_and_is_freed_with_its_function() -> None:
     gn.clear_caches()
     functions = [gn.jit(lambda x, i=i: gnp.sin(x) * i) for i in range(4)]
     functions[0](gnp.ones(3))
@@ -106,11 +106,11 @@ def test_a_first_program_without_a_library_does_not_settle_where_libraries_go(
 
 
 @linux
-def test_a_temporary_folder_of_somebody_else_is_not_used() -> None:
+def test_a_temporary_folder_of_another_user_is_not_used() -> None:
     folder = Path(scratch_folder())
     folder.chmod(0o777)
     try:
-        with pytest.raises(Exception, match="not this user's alone"), loading_libraries():
+        with pytest.raises(Exception, match="accessible to other users"), loading_libraries():
             pass
     finally:
         folder.chmod(0o700)
@@ -129,7 +129,7 @@ def test_reproducers_are_in_new_folders_of_the_user_alone() -> None:
         assert path.parent.stat().st_mode & 0o077 == 0
 
 
-def test_an_intact_entry_that_does_not_load_is_compiled_anew() -> None:
+def test_an_intact_entry_that_does_not_load_is_recompiled() -> None:
     cache = default_cache()
     assert cache is not None
     before = {entry.key for entry in cache.entries()}
@@ -179,7 +179,7 @@ def test_an_interrupt_is_heeded_while_a_program_runs(define: str) -> None:
     assert done.returncode == 0
 
 
-def test_what_a_call_raises_comes_out_of_its_thread() -> None:
+def test_errors_leave_the_thread_of_the_call() -> None:
     def fail() -> None:
         raise ValueError("this")
 
@@ -191,7 +191,7 @@ def test_what_a_call_raises_comes_out_of_its_thread() -> None:
     assert done == [1]
 
 
-def test_errors_of_memory_and_files_are_told_apart() -> None:
+def test_errors_of_memory_and_files_are_distinguished() -> None:
     state = cpu_device().driver_state("sync")
     inner = "runtime/src/iree/base/x.c:12: RESOURCE_EXHAUSTED; "
     memory = execution_error("the program failed", RuntimeError(inner + "no room"), state)

@@ -68,7 +68,7 @@ def test_a_family_alone_is_its_default_architecture() -> None:
         ("", "unknown target ''"),
     ],
 )
-def test_an_unknown_target_is_an_error_that_lists_what_there_is(name: str, message: str) -> None:
+def test_the_error_for_an_unknown_target_lists_the_targets(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find_target(name)
 
@@ -162,7 +162,7 @@ def _errors(call: Any) -> list[type[BaseException]]:
 
 
 @pytest.mark.parametrize("name", ["wasm32", "metal:macos", "riscv64-linux"])
-def test_a_call_without_the_device_is_an_error_that_says_so(name: str) -> None:
+def test_a_call_without_the_device_is_a_named_error(name: str) -> None:
     with pytest.raises(BackendUnavailable, match=f"compiled for '{name}'"):
         LOWERED.compile(target=name)(np.ones((3, 4), np.float32))
 
@@ -175,7 +175,7 @@ def test_complex_products_compile_for_rocm() -> None:
 # -------------------------------------------------------------------------------------- refusals
 
 
-def test_a_dtype_that_is_not_there_is_refused_before_the_compiler_sees_it() -> None:
+def test_an_unsupported_dtype_is_refused_before_compilation() -> None:
     with gnomon.enable_x64():
         lowered = gnomon.jit(lambda x: gnp.sum(x * 2)).lower(np.ones(3))
         with pytest.raises(UnsupportedOnTarget, match=r"f64\[3\].*'vulkan:.*float32.*'cuda'"):

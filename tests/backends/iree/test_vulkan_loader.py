@@ -131,7 +131,7 @@ def vulkan() -> Iterator[Vulkan]:
     made.close()
 
 
-def test_a_value_that_was_passed_is_no_loss_of_the_device(vulkan: Vulkan) -> None:
+def test_a_semaphore_value_already_passed_does_not_lose_the_device(vulkan: Vulkan) -> None:
     assert vulkan.signal(2) == SUCCESS
     assert vulkan.signal(5) == SUCCESS
     assert vulkan.signal(4) == SUCCESS
@@ -161,7 +161,7 @@ def test_a_wait_for_nothing_sleeps_until_its_time_is_over(vulkan: Vulkan) -> Non
     assert time.thread_time() - cpu_before < 0.2
 
 
-def test_the_variable_is_as_before_behind_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_is_restored_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     name = vulkan_loader._VARIABLE
     monkeypatch.delenv(name, raising=False)
     with vulkan_loader.our_loader():

@@ -25,7 +25,7 @@ def miss(cache: SignatureCache, *args: Any, **kwargs: Any) -> Key:
     return key
 
 
-def test_what_is_inserted_is_found(caller: Caller) -> None:
+def test_inserted_entries_are_found(caller: Caller) -> None:
     cache = caller.cache()
     key = miss(cache, 1.0)
     assert cache.size() == 0
@@ -104,7 +104,7 @@ def test_many_entries(caller: Caller) -> None:
 # --- Errors --------------------------------------------------------------------------------------
 
 
-def test_errors_of_abstractify_are_raised_as_they_are(caller: Caller) -> None:
+def test_errors_of_abstractify_are_raised_unchanged(caller: Caller) -> None:
     cache = caller.cache()
     for bad in ("text", object(), np.array([None]), {1, 2}):
         for tree in (bad, [1.0, {"a": bad}], Point(1.0, bad)):

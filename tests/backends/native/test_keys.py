@@ -175,7 +175,7 @@ def test_a_static_nan_is_found_again(caller: Caller) -> None:
     assert cache.lookup(((other_nan, 1),), {}, None)[0] == "entry"
 
 
-def test_static_arguments_are_no_leaves(caller: Caller) -> None:
+def test_static_arguments_are_not_leaves(caller: Caller) -> None:
     cache = caller.cache(argnums=(1,), argnames=("mode",))
     x = array()
     _, leaves, key = cache.lookup((x, ("static", x)), {"mode": (x,), "y": x}, None)
@@ -256,7 +256,7 @@ class Moody:
         return self is other
 
 
-def test_other_errors_of_a_static_value_are_raised_as_they_are(caller: Caller) -> None:
+def test_other_errors_of_a_static_value_are_raised_unchanged(caller: Caller) -> None:
     cache = caller.cache(argnums=(0,))
     cache.insert(cache.lookup((Moody("fine"),), {}, None)[2], "entry")
     with pytest.raises(RuntimeError, match="no hash today"):
@@ -269,7 +269,7 @@ def test_other_errors_of_a_static_value_are_raised_as_they_are(caller: Caller) -
         cache.lookup((Moody("fine"),), {}, None)
 
 
-def test_hash_collisions_are_told_apart(caller: Caller) -> None:
+def test_hash_collisions_are_distinguished(caller: Caller) -> None:
     cache = caller.cache(argnums=(0,))
     values = [Moody("fine") for _ in range(50)]
     for i, value in enumerate(values):

@@ -57,7 +57,7 @@ def same_objects(a: list[Any], b: list[Any]) -> bool:
 
 @settings(deadline=None)
 @given(trees)
-def test_leaves_come_in_optrees_order(tree: Any) -> None:
+def test_leaves_are_in_the_order_of_optree(tree: Any) -> None:
     expected = optree.tree_leaves(tree, namespace="gnomon-native-tests")
     assert same_objects(leaves_of(Caller(), tree), expected)
 
@@ -107,7 +107,7 @@ def test_dictionary_order_does_not_matter(caller: Caller) -> None:
     assert same_objects(cache.lookup(({"y": y, "x": x},), {}, None)[1], [x, y])
 
 
-def test_keys_made_anew_for_each_call_are_found(caller: Caller) -> None:
+def test_keys_constructed_at_each_call_are_found(caller: Caller) -> None:
     cache = caller.cache()
     array = FakeArray(object())
 
@@ -145,7 +145,7 @@ def test_none_has_no_leaves(caller: Caller) -> None:
     assert caller.abstractified == []
 
 
-def test_custom_nodes_are_asked_for_and_exact_containers_are_not(caller: Caller) -> None:
+def test_only_custom_nodes_call_flatten_custom(caller: Caller) -> None:
     point = Point(FakeArray(object()), [FakeArray(object())])
     pair = Pair(point, 1.0)
     leaves = leaves_of(caller, (pair, [2], {"a": 3}))
@@ -172,7 +172,7 @@ def test_an_arrays_own_token_is_used(caller: Caller) -> None:
     assert caller.abstractified == []
 
 
-def test_an_array_without_a_token_is_asked_about_each_time(caller: Caller) -> None:
+def test_an_array_without_a_token_is_abstracted_at_each_call(caller: Caller) -> None:
     cache = caller.cache()
     array = FakeArray()
     for _ in range(3):
@@ -180,7 +180,7 @@ def test_an_array_without_a_token_is_asked_about_each_time(caller: Caller) -> No
     assert same_objects(caller.abstractified, [array] * 3)
 
 
-def test_a_subclass_of_the_array_type_is_no_array(caller: Caller) -> None:
+def test_a_subclass_of_the_array_type_is_not_an_array(caller: Caller) -> None:
     class Special(FakeArray):
         __slots__ = ()
 
@@ -190,7 +190,7 @@ def test_a_subclass_of_the_array_type_is_no_array(caller: Caller) -> None:
     assert same_objects(caller.abstractified, [special])
 
 
-def test_python_numbers_are_asked_about_once_for_each_type(caller: Caller) -> None:
+def test_python_numbers_are_abstracted_once_for_each_type(caller: Caller) -> None:
     cache = caller.cache()
     first = cache.lookup((True, 1, 1.0, 1j), {}, None)[2]
     second = cache.lookup((False, 2**80, float("nan"), -1j), {}, None)[2]
@@ -200,7 +200,7 @@ def test_python_numbers_are_asked_about_once_for_each_type(caller: Caller) -> No
     assert first.avals == tuple(caller.token(t) for t in (bool, int, float, complex))
 
 
-def test_a_subclass_of_a_number_is_asked_about_each_time(caller: Caller) -> None:
+def test_a_subclass_of_a_number_is_abstracted_at_each_call(caller: Caller) -> None:
     class Degrees(float):
         pass
 
@@ -210,7 +210,7 @@ def test_a_subclass_of_a_number_is_asked_about_each_time(caller: Caller) -> None
     assert caller.flattened == [1.0, 2.0]
 
 
-def test_numpy_arrays_are_asked_about_once_for_each_shape_and_dtype(caller: Caller) -> None:
+def test_numpy_arrays_are_abstracted_once_for_each_shape_and_dtype(caller: Caller) -> None:
     cache = caller.cache()
     shapes: list[tuple[int, ...]] = [(), (1,), (2,), (1, 2), (2, 1), (0, 5)]
     dtypes = [np.float32, np.float64, np.int32, np.bool_, np.complex64, ml_dtypes.bfloat16]
@@ -245,7 +245,7 @@ def test_dtypes_that_are_equal_but_not_identical_share_a_token(caller: Caller) -
 @pytest.mark.parametrize(
     "scalar", [np.float32(1), np.float64(1), np.int8(1), np.bool_(True), ml_dtypes.bfloat16(1)]
 )
-def test_numpy_scalars_are_asked_about_once_for_each_type(caller: Caller, scalar: Any) -> None:
+def test_numpy_scalars_are_abstracted_once_for_each_type(caller: Caller, scalar: Any) -> None:
     cache = caller.cache()
     first = cache.lookup((scalar,), {}, None)[2]
     assert cache.lookup((type(scalar)(0),), {}, None)[2] == first
@@ -258,7 +258,7 @@ def test_numpy_scalars_are_not_taken_for_arrays(caller: Caller) -> None:
     assert len(caller.abstractified) == 2
 
 
-def test_a_subclass_of_ndarray_is_asked_about_each_time(caller: Caller) -> None:
+def test_a_subclass_of_ndarray_is_abstracted_at_each_call(caller: Caller) -> None:
     cache = caller.cache()
     masked = np.ma.masked_array([1.0, 2.0], [True, False])
     cache.lookup((masked, masked), {}, None)

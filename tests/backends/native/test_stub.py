@@ -21,7 +21,7 @@ def public(names: list[str]) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
-def test_the_stub_declares_what_the_module_has() -> None:
+def test_the_stub_declares_the_module() -> None:
     module = ast.parse(STUB.read_text(encoding="utf-8"))
     assert declared(module.body) == public(dir(_native))
     for node in module.body:

@@ -98,7 +98,7 @@ def test_views_outlive_their_buffer(device: Device, backend: PjrtBackend) -> Non
     assert others
 
 
-def test_deleted_buffers_say_so(device: Device) -> None:
+def test_deleted_buffers_raise_a_named_error(device: Device) -> None:
     buffer = put(np.ones(3, np.float32), device)
     assert not buffer.is_deleted()
     buffer.delete()
@@ -146,7 +146,7 @@ def test_a_full_memory(device: Device) -> None:
     assert put(np.ones(2, np.float32), device).to_numpy().tolist() == [1, 1]
 
 
-def test_nothing_is_left_behind(device: Device, client: Client) -> None:
+def test_nothing_leaks(device: Device, client: Client) -> None:
     gc.collect()
     before = len(client.owned)
     for _ in range(200):
@@ -157,7 +157,7 @@ def test_nothing_is_left_behind(device: Device, client: Client) -> None:
     assert not client.borrowed
 
 
-def test_what_devices_say_of_themselves(backend: PjrtBackend) -> None:
+def test_descriptions_of_devices(backend: PjrtBackend) -> None:
     first, second = backend.devices()
     assert backend.devices() == (first, second)
     assert (first.platform, first.id, first.process_index) == ("xla_cpu", 0, 0)

@@ -87,7 +87,7 @@ def test_arguments_that_do_not_fit(doubled: Executable, backend: PjrtBackend) ->
     assert doubled([array])[0].to_numpy().tolist() == [0, 0, 0, 0]
 
 
-def test_a_loop_of_calls_leaves_nothing_behind(doubled: Executable, device: Device) -> None:
+def test_a_loop_of_calls_leaks_nothing(doubled: Executable, device: Device) -> None:
     client = doubled.client
     buffer = put(np.ones(4, np.float32), device)
     doubled.run([buffer])
@@ -135,7 +135,9 @@ def test_a_donated_argument_is_overwritten(accumulate: Executable, device: Devic
     assert result.to_numpy().ctypes.data == address
 
 
-def test_what_others_read_is_not_overwritten(accumulate: Executable, device: Device) -> None:
+def test_values_with_other_readers_are_not_overwritten(
+    accumulate: Executable, device: Device
+) -> None:
     ones = np.ones(65536, np.float32)
     step = put(ones, device)
     seen = put(ones, device, copy=True)
@@ -223,7 +225,7 @@ module {{ func.func public @main(%a: tensor<4xf32>) -> tensor<{size}x4xf32> {{
     assert doubled([buffer])[0].to_numpy().tolist() == [2, 2, 2, 2]
 
 
-def test_what_the_compiler_refuses(backend: PjrtBackend) -> None:
+def test_programs_that_the_compiler_refuses(backend: PjrtBackend) -> None:
     types = {"input_types": vector(4), "output_types": vector(4)}
     call = """
 module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
@@ -241,7 +243,7 @@ module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 # -------------------------------------------------------------------------------------- inspection
 
 
-def test_what_is_told_of_a_program(doubled: Executable) -> None:
+def test_analyses_of_a_program(doubled: Executable) -> None:
     memory = doubled.memory_analysis()
     assert memory.argument_size_in_bytes == memory.output_size_in_bytes == 16
     assert doubled.cost_analysis()["bytes accessed"] > 0
@@ -320,7 +322,7 @@ def test_a_process_ends_silently_with_everything_alive(tmp_path: Path) -> None:
     assert again.stdout == "1.0 {Xla_cpuDevice(id=1)}\n"
 
 
-def test_a_forked_child_is_told(tmp_path: Path) -> None:
+def test_a_forked_child_raises_a_named_error(tmp_path: Path) -> None:
     code = """
     import warnings
     warnings.simplefilter("ignore")  # Python's own, of forks beside threads

@@ -65,7 +65,7 @@ def test_singular_values_of_matrices_of_all_ranks_and_sizes() -> None:
         assert_near(vh @ adjoint(vh), np.eye(n), units)
 
 
-def test_eigenvalues_that_lie_together() -> None:
+def test_clustered_eigenvalues() -> None:
     close = np.diag(np.repeat(np.float32([1, -1]), 8)) + np.float32(1e-6) * normal(16, 16)
     a = np.stack([close + close.T, np.eye(16, dtype=np.float32), np.ones((16, 16), np.float32)])
     values, vectors = on_device(gnp.linalg.eigh, a)

@@ -51,7 +51,7 @@ def test_another_version_of_the_interface_is_refused(major: int, minor: int) -> 
         Api(address_of(table))
 
 
-def test_what_is_no_table_is_refused() -> None:
+def test_invalid_tables_are_refused() -> None:
     table = (ctypes.c_size_t * 2)(16)
     with pytest.raises(ApiVersionError, match="has 16 bytes"):
         Api(address_of(table))
@@ -97,7 +97,7 @@ def test_protocol_buffers() -> None:
 # ---------------------------------------------------------------------------------------- plugins
 
 
-def test_what_the_environment_names() -> None:
+def test_plugins_named_by_the_environment() -> None:
     specs = parse_plugins("a:/x.so, b:/y.so?n=2&verbose=true&kind=fast&xla_dump_to=/tmp ,")
     assert [(s.name, s.path) for s in specs] == [("a", "/x.so"), ("b", "/y.so")]
     assert specs[1].options == {"n": 2, "verbose": True, "kind": "fast"}
@@ -106,7 +106,7 @@ def test_what_the_environment_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["/only/a/path.so", "name:", ":path", "two words:/x.so"])
-def test_what_the_environment_gets_wrong(text: str) -> None:
+def test_errors_in_environment_variables(text: str) -> None:
     with pytest.raises(ValueError, match="write name:path"):
         parse_plugins(text)
 
@@ -119,7 +119,7 @@ def test_what_the_environment_gets_wrong(text: str) -> None:
         (_native.__file__, "is not a PJRT plugin: it has no function GetPjrtApi"),
     ],
 )
-def test_what_is_no_plugin(path: str, message: str) -> None:
+def test_files_that_are_not_plugins(path: str, message: str) -> None:
     backend = PjrtBackend("mine", PluginSpec("mine", path))
     for _ in range(2):  # asking again looks again
         with pytest.raises(BackendUnavailable, match=f"'mine'.*{message}"):
@@ -136,7 +136,7 @@ def test_a_plugin_that_is_cut_off(tmp_path: Path) -> None:
             load_plugin(PluginSpec("mine", str(path)))
 
 
-def test_a_plugin_goes_before_what_there_is_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_replaces_the_platform_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GNOMON_PJRT_PLUGIN", "cuda:/x.so,cpu:/y.so")
     monkeypatch.setattr(platforms, "_backends", {})
     assert isinstance(platforms.backend("cuda"), PjrtBackend)
@@ -144,7 +144,7 @@ def test_a_plugin_goes_before_what_there_is_by_its_name(monkeypatch: pytest.Monk
         platforms.backend("cpu")
 
 
-def test_a_platform_that_nobody_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_platform(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GNOMON_PJRT_PLUGIN", "mine:/x.so")
     with pytest.raises(BackendUnavailable, match=r"no PJRT plugin named 'yours'.*'mine'"):
         pjrt_backend("yours")
@@ -215,7 +215,7 @@ def test_an_op_that_is_newer_than_the_plugin(spec: PluginSpec) -> None:
 
 
 @pytest.mark.pjrt
-def test_what_a_plugin_tells_of_itself(spec: PluginSpec) -> None:
+def test_descriptions_of_a_plugin(spec: PluginSpec) -> None:
     plugin = load_plugin(spec)
     assert load_plugin(spec) is plugin
     assert plugin.api.version >= (0, MINIMUM_MINOR)

@@ -207,7 +207,7 @@ def test_arguments_are_donated() -> None:
         np.asarray(first)
 
 
-def test_what_a_compiled_function_tells() -> None:
+def test_analyses_of_a_compiled_function() -> None:
     x = gn.device_put(np.ones((16, 16), np.float32), gn.devices("xla_cpu")[0])
     memory = gn.jit(lambda x: x @ x).lower(x).compile().memory_analysis()
     assert memory.argument_size_in_bytes == memory.output_size_in_bytes == 1024

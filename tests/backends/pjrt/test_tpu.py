@@ -25,7 +25,7 @@ def compiled(function: Any, *arguments: Any, target: str = "tpu:v5e:2x2", **opti
 
 
 @pytest.mark.skipif(has_tpu(), reason="this machine has a TPU")
-def test_a_machine_without_a_tpu_says_so_quickly() -> None:
+def test_a_machine_without_a_tpu_raises_quickly() -> None:
     start = time.perf_counter()
     with pytest.raises(BackendUnavailable, match=r"'tpu' has no usable device.*NOT_FOUND.*target="):
         gn.devices("tpu")
@@ -33,7 +33,7 @@ def test_a_machine_without_a_tpu_says_so_quickly() -> None:
     assert gn.jit(gnp.sin)(gnp.zeros(2)).tolist() == [0, 0]
 
 
-def test_what_a_compiled_program_tells() -> None:
+def test_analyses_of_a_compiled_program() -> None:
     x = gn.ShapeDtypeStruct((512, 512), np.float32)
     program = compiled(lambda x, y: gnp.tanh(x @ y), x, x)
     assert len(program.serialize()) > 10_000
@@ -75,13 +75,13 @@ def test_donated_arguments_share_memory_with_results() -> None:
     assert compiled(lambda x, y: x + y, x, x).memory_analysis().alias_size_in_bytes == 0
 
 
-def test_what_does_not_fit() -> None:
+def test_programs_that_do_not_fit() -> None:
     x = gn.ShapeDtypeStruct((1 << 17, 1 << 17), np.float32)
     with pytest.raises(OutOfMemory, match="CompileTimeHbmOom"):
         compiled(lambda x: gnp.tanh(x @ x), x)
 
 
-def test_what_has_no_form() -> None:
+def test_ops_that_are_not_supported() -> None:
     x = gn.ShapeDtypeStruct((4, 4), np.float32)
     with pytest.raises(UnsupportedOnTarget, match=r"gnomon\.eig cannot run .*'tpu'.*test_tpu\.py"):
         compiled(gnp.linalg.eig, x)

@@ -97,7 +97,7 @@ def test_a_schedule_is_that_of_jax(name: str) -> None:
         assert_near(np.float32(gn.jit(mine)(step)), np.float32(other(step)), units=4.0)
 
 
-def test_schedules_refuse_what_does_not_fit() -> None:
+def test_errors_of_schedules() -> None:
     with pytest.raises(ValueError, match="one shorter"):
         ours.piecewise_constant([1, 2], [0.1, 0.2])
     with pytest.raises(ValueError, match="sequences"):

@@ -20,7 +20,7 @@ def artifact(model: Path, capsys: Capture) -> str:
     return "a.gnm"
 
 
-def test_an_artifact_gives_what_the_function_gives(
+def test_an_artifact_computes_the_results_of_the_function(
     model: Path, artifact: str, capsys: Capture
 ) -> None:
     for name in ("loss", "scaled"):
@@ -80,7 +80,7 @@ def test_inspect_names_what_numpy_computes(model: Path, capsys: Capture) -> None
     assert "    calls NumPy for cholesky\n" in capsys.readouterr().out
 
 
-def test_what_an_artifact_cannot_hold(model: Path, capsys: Capture) -> None:
+def test_programs_that_artifacts_cannot_hold(model: Path, capsys: Capture) -> None:
     assert main(["compile", f"{model}:factor", "--args=f32[3,3]", "--target=wasm32"]) == 1
     first, line, _ = capsys.readouterr().err.splitlines()
     assert "UnsupportedOnTarget" in first and line.strip() == "return gnp.linalg.cholesky(y)"

@@ -52,7 +52,7 @@ def test_the_doctor_compiles_and_runs(capsys: Capture) -> None:
     assert "broken" not in states.values()
 
 
-def test_the_doctor_finds_what_is_broken(
+def test_the_doctor_finds_broken_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     (tmp_path / "executables").mkdir()
@@ -107,7 +107,9 @@ def test_sizes_and_ages() -> None:
     assert raised.value.code == 2
 
 
-def test_no_cache_and_a_cache_of_nobody(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_a_disabled_cache_and_a_bad_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     monkeypatch.setenv("GNOMON_CACHE_DIR", "~nobody-has-this-name/cache")
     assert main(["cache", "size"]) == 1
     monkeypatch.setenv("GNOMON_CACHE", "0")

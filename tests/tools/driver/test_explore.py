@@ -59,7 +59,7 @@ def page(model: Path, capsys: Capture) -> Page:
     return Page(Path("page.html").read_text(encoding="utf-8"))
 
 
-def test_the_page_stands_alone(page: Page) -> None:
+def test_the_page_is_self_contained(page: Page) -> None:
     assert not [value for name, value in page.attributes if name in ("src", "href")]
     script = page.texts["script"][1]
     for word in ("fetch", "XMLHttpRequest", "import(", "https:", "innerHTML", "eval("):

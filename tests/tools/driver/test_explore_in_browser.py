@@ -45,7 +45,7 @@ def marked(tab: Tab, pane: str) -> list[str]:
     return list(tab.run(_MARKED.format(pane=pane)))
 
 
-def test_a_click_marks_what_a_line_became_at_every_stage(tab: Tab) -> None:
+def test_a_click_marks_the_code_of_a_line_at_every_stage(tab: Tab) -> None:
     tab.click(_ROW.format(pane="source", text="gnp.tanh"))
     assert any("gnomon.tanh" in text for text in marked(tab, "stage"))
     for title, expected in (

@@ -72,7 +72,7 @@ def test_a_program_becomes_an_artifact(
     assert list(entry.sections["portable"]) == ["cpu"]
     assert "aarch64-linux" in entry.modules
     if form != "dialect":
-        with pytest.raises(gr.ArtifactIncompatibleError, match="was StableHLO"):
+        with pytest.raises(gr.ArtifactIncompatibleError, match="exported as StableHLO"):
             export.load_exported(artifact)
 
 
@@ -85,7 +85,7 @@ def test_stablehlo_in_an_artifact_is_compiled_where_it_has_no_module(
     np.testing.assert_array_equal(np.asarray(found), [1, 1, 1])
 
 
-def test_a_file_that_is_no_program_is_refused(
+def test_a_file_that_is_not_a_program_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "binary"
@@ -117,7 +117,7 @@ def test_options_of_functions_are_not_for_mlir(
     program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compile", str(program), "--grad"]) == 2
-    assert "they are for functions of Python" in capsys.readouterr().err
+    assert "applies to Python functions" in capsys.readouterr().err
 
 
 def test_an_error_of_the_parser_is_at_its_line(

@@ -129,7 +129,7 @@ def test_code_for_machines_that_are_not_here(model: Path, capsys: Capture) -> No
     assert Path("lib/program.vmfb").stat().st_size > 1000
 
 
-def test_what_a_target_has_not_is_refused_by_name(model: Path, capsys: Capture) -> None:
+def test_unsupported_ops_of_a_target_are_named(model: Path, capsys: Capture) -> None:
     assert main(["compile", f"{model}:scaled", "--target=cuda", "--emit=asm"]) == 1
     assert "'cuda' has no asm; --emit takes traced, gnomon" in capsys.readouterr().err
     assert main(["compile", f"{model}:scaled", "--target=cdua"]) == 2
@@ -142,7 +142,7 @@ def test_functions_and_files_are_looked_for(model: Path, capsys: Capture) -> Non
     assert main(["compile", str(model)]) == 2
     assert f"{model}:NAME; it has predict, loss" in capsys.readouterr().err
     assert main(["compile", f"{model}:SCALE"]) == 1
-    assert "is no function" in capsys.readouterr().err
+    assert "is not a function" in capsys.readouterr().err
     assert main(["compile", "absent.py:f"]) == 1
     assert main(["compile", "absent.module:f"]) == 1
     assert "no module 'absent.module'" in capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_safetensors_are_read_and_written(tmp_path: Path) -> None:
         assert found[name].tolist() == array.tolist()
 
 
-def test_a_safetensors_file_is_what_the_format_says(tmp_path: Path) -> None:
+def test_a_safetensors_file_follows_the_format(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     entry = {"dtype": "I16", "shape": [2], "data_offsets": [0, 4]}
     text = json.dumps({"__metadata__": {"a": "b"}, "x": entry}).encode()
@@ -107,7 +107,7 @@ def test_a_damaged_safetensors_file_is_refused(tmp_path: Path, entry: object) ->
             read_safetensors(str(path))
 
 
-def test_differences_are_told(tmp_path: Path) -> None:
+def test_differences_are_reported(tmp_path: Path) -> None:
     path = str(tmp_path / "e.npz")
     x = np.array([1, np.nan, np.inf, 4], np.float32)
     n = np.array([2**63 - 1, 3])

@@ -94,7 +94,7 @@ def outcome(value: Any) -> Outcome:
     return Outcome((np.asarray(value),), (False,))
 
 
-def test_judges_by_what_roundings_do() -> None:
+def test_judges_by_the_effect_of_roundings() -> None:
     tested = program("gnp.sin({x})", "{x} - 0.5", size=7)
     expected = reference(tested)
     judge = Judge(tested, expected)
@@ -123,7 +123,7 @@ def test_ill_conditioned_results_have_wide_tolerances() -> None:
     assert Judge(tested, expected).compare(moved, 8.0).failure is not None
 
 
-def test_what_hangs_on_a_rounding_is_counted_as_undecided() -> None:
+def test_results_that_depend_on_a_rounding_count_as_undecided() -> None:
     tested = program("gnp.sin({x})", "{x} / {x}", "gnp.floor({x})", size=1)
     expected = reference(tested)
     verdict = Judge(tested, expected).compare(outcome(expected.values[0] - 1), 8.0)
@@ -134,7 +134,7 @@ def test_what_hangs_on_a_rounding_is_counted_as_undecided() -> None:
     assert verdict.failure is not None, "exact results are never undecided"
 
 
-def test_reduces_to_what_fails() -> None:
+def test_reduces_to_the_failing_part() -> None:
     tested = program("gnp.sin({x})", "{x} * 2", "gnp.exp({x})", "{x} + 1", size=31)
     added = Statement(
         ("w",), (((31,), "float32"),), "gnp.cos({x})", (("x", Operand(Variable("x"))),)
@@ -207,7 +207,7 @@ def checked(batch: list[Seeded]) -> list[tuple[int, Failure]]:
     return [(m.seed, f) for m, f in check_batch(batch, jax=False, counts=counts)]
 
 
-def test_what_cannot_be_traced_fails_alone() -> None:
+def test_a_program_that_cannot_be_traced_fails_alone() -> None:
     """The comparison is what eager calls do; under jit its value is not known."""
     untraceable = program("gnp.abs({x}) if {x}[0] > 0 else {x}")
     batch = members(program("gnp.sin({x})"), untraceable, program("gnp.cos({x})"))
@@ -341,7 +341,7 @@ def test_infinite_transforms_are_known_only_where_they_explain_all() -> None:
     assert not known_difference(program("{x} / 0", "gnp.sin({x})", size=8), failure)
 
 
-def test_what_xla_simplifies_is_known_only_if_jax_agrees_op_by_op(
+def test_xla_simplifications_are_known_only_if_jax_agrees_op_by_op(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("jax")

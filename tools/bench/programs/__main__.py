@@ -73,7 +73,7 @@ def select(patterns: Sequence[str]) -> list[Program]:
     """
     for pattern in patterns:
         if not any(_matches(p, pattern) for p in PROGRAMS):
-            raise ValueError(f"no program is called {pattern!r}; --list names them")
+            raise ValueError(f"no program is called {pattern!r}; --list shows them")
     return [p for p in PROGRAMS if not patterns or any(_matches(p, x) for x in patterns)]
 
 

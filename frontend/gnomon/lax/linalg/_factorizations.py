@@ -155,8 +155,8 @@ def eigh(
 def check_whole(function: str, subset: tuple[int, int] | None, count: int) -> None:
     if subset is not None and tuple(subset) != (0, count):
         raise NotImplementedError(
-            f"lax.linalg.{function}: subset_by_index={subset} is not supported on the CPU; take "
-            f"all and slice, or give (0, {count})"
+            f"lax.linalg.{function}: subset_by_index={subset} is not supported on the CPU; "
+            f"compute all and slice, or pass (0, {count})"
         )
 
 

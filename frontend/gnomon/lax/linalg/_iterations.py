@@ -66,8 +66,8 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     r, w = as_matrices("cholesky_update", r_matrix, w_vector)
     if is_complex(r.dtype):
         raise TypeError(
-            f"lax.linalg.cholesky_update takes real matrices, got {r.dtype.name}; factor anew: "
-            "lax.linalg.cholesky"
+            f"lax.linalg.cholesky_update takes real matrices, got {r.dtype.name}; factor the "
+            "updated matrix with lax.linalg.cholesky"
         )
     if r.ndim != 2 or r.shape[0] != r.shape[1] or w.shape != r.shape[1:]:
         raise ValueError(

@@ -30,7 +30,7 @@ def as_matrices(function: str, *xs: Any) -> list[Array]:
     for i, x in enumerate(arrays):
         if is_inexact(x.dtype) and x.dtype not in _DTYPES:
             raise NotImplementedError(
-                f"lax.linalg.{function}: unsupported dtype {x.dtype.name}; factor in float32: "
+                f"lax.linalg.{function}: unsupported dtype {x.dtype.name}; convert with "
                 "x.astype('float32')"
             )
         accept(f"linalg.{function}", x, _DTYPES, i)

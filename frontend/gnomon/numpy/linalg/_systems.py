@@ -229,7 +229,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     rows, columns = x.shape[:ind], x.shape[ind:]
     if math.prod(rows) != math.prod(columns):
         raise ValueError(
-            f"linalg.tensorinv: the sizes of {rows} and of {columns} must be equal in product"
+            f"linalg.tensorinv: the sizes of {rows} and of {columns} must have equal products"
         )
     flat = inv(reshape(x, (math.prod(rows), math.prod(columns))))
     return reshape(flat, (*columns, *rows))
@@ -257,7 +257,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None)
     if x.shape[: y.ndim] != y.shape or math.prod(shape) != y.size:
         raise ValueError(
             f"linalg.tensorsolve: a of shape {x.shape} does not fit b of shape {y.shape}: its "
-            "first dimensions must be those of b, and the others have as many elements"
+            "first dimensions must be those of b, and the others must have as many elements as b"
         )
     return reshape(solve(reshape(x, (y.size, y.size)), ravel(y)), shape)
 

@@ -114,7 +114,10 @@ def minimize(
     if x.ndim != 1:
         raise ValueError(f"minimize: x0 must be a vector, got shape {x.shape}; see ravel_pytree")
     if not is_floating(x.dtype):
-        raise TypeError(f"minimize: x0 must be real, got dtype {x.dtype.name}; split it in parts")
+        raise TypeError(
+            f"minimize: x0 must be real, got dtype {x.dtype.name}; split it into real and "
+            "imaginary parts"
+        )
     given, approximation = _settings(method, options or {}, tol)
     maxiter = 200 * x.size if given["maxiter"] is None else given["maxiter"]
     allowed = [given.get(name) for name in ("maxfun", "maxgrad")]

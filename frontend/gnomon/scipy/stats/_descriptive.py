@@ -38,7 +38,7 @@ def _check_policy(function: str, nan_policy: str) -> None:
         )
     if nan_policy != "propagate":
         raise NotImplementedError(
-            f"{function}: nan_policy={nan_policy!r} is not supported; take nans out beforehand"
+            f"{function}: nan_policy={nan_policy!r} is not supported; remove nans first"
         )
 
 
@@ -185,4 +185,4 @@ def sem(
         count = gnp.sum(~gnp.isnan(x), axis, keepdims=keepdims)
         deviation = gnp.nanstd(x, axis, ddof=ddof, keepdims=keepdims)
         return deviation / gnp.sqrt(count).astype(x.dtype)
-    raise ValueError(f"sem: nan_policy={nan_policy!r} is not supported; give 'propagate' or 'omit'")
+    raise ValueError(f"sem: nan_policy={nan_policy!r} is not supported; pass 'propagate' or 'omit'")

@@ -50,7 +50,7 @@ def test_two_rules_for_one_op_on_one_target_are_an_error() -> None:
         checked([of_sine("first"), of_sine("second")])
 
 
-def test_the_error_names_the_target_on_which_two_rules_meet() -> None:
+def test_the_error_names_the_target_on_which_two_rules_conflict() -> None:
     both = [
         of_sine("first", targets=Targets.where(f64=False)),
         of_sine("second", targets=Targets.where(code="msl")),
@@ -81,7 +81,7 @@ def test_a_legalization_has_either_rules_or_a_run() -> None:
         replace(of_sine("sines"), stage=Stage.LOWERED)
 
 
-def test_targets_are_told_by_their_properties() -> None:
+def test_targets_are_selected_by_their_properties() -> None:
     cpu, vulkan = TARGETS["cpu"], find_target("vulkan:portable")
     assert vulkan in Targets.where(f64=False, memory="device")
     assert cpu not in Targets.where(f64=True, memory="device")

@@ -239,7 +239,7 @@ def _is_guarded(f: Callable[..., Any], *args: Any) -> bool:
     return "optimization_barrier" in gn.jit(f).lower(*args).as_text("stablehlo")
 
 
-def test_what_varies_is_reduced_as_it_is() -> None:
+def test_varying_values_are_reduced_without_a_cast() -> None:
     x, k = np.ones((4, 9), np.float32), np.ones(9, np.int32)
 
     def loss(w: Any, x: Any) -> Any:

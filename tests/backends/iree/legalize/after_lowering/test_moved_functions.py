@@ -38,7 +38,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_of_what_is_rearranged(name: str) -> None:
+def test_functions_of_rearranged_operands(name: str) -> None:
     f = FUNCTIONS[name]
 
     def program(x: Any) -> Any:

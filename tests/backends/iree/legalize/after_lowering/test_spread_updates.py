@@ -45,7 +45,7 @@ def test_updates_are_spread_with_an_array_that_is_padded_before() -> None:
     np.testing.assert_array_equal(gnomon.jit(f)(x, u, np.int32(1)), expected)
 
 
-def test_convolutions_and_windows_pad_what_is_spread() -> None:
+def test_convolutions_and_windows_pad_dilated_operands() -> None:
     zero = np.float32(0)
     image, row = np.ones((1, 1, 3, 2), np.float32), np.ones((1, 3, 2), np.float32)
 

@@ -118,7 +118,7 @@ def test_cosine_transforms_read_views(shape: tuple[int, ...]) -> None:
         (lambda x: lax.rev(gnp.exp(x[:, :, ::2]), (0,)), 0),
     ],
 )
-def test_only_what_has_gaps_is_stored(function: Callable[[Any], Any], count: int) -> None:
+def test_only_values_with_gaps_are_stored(function: Callable[[Any], Any], count: int) -> None:
     text = gnomon.jit(function).lower(X).as_text("stablehlo")
     assert text.count("optimization_barrier") == count
 

@@ -119,7 +119,7 @@ def test_barriers_grow_with_the_program() -> None:
     assert forty <= 2 * twenty + 1
 
 
-def test_what_is_not_connected_gets_no_barriers() -> None:
+def test_unconnected_kernels_get_no_barriers() -> None:
     x = gnp.ones(5)
     assert barriers(lambda x: [gnp.sin(x + i) * 2 for i in range(30)], x) == 0
     # A literal that all use connects nothing.
