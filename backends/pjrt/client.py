@@ -44,6 +44,7 @@ class Device:
       platform: the name of the platform.
       device_kind: the plugin's name of the model.
       process_index: the index of the process to which it belongs.
+      coords: its coordinates in the topology; empty if the plugin reports none.
       client: the client that owns it.
       handle: the plugin's pointer.
       backend: the backend that lists it.
@@ -54,6 +55,7 @@ class Device:
         "__weakref__",
         "backend",
         "client",
+        "coords",
         "device_kind",
         "handle",
         "id",
@@ -74,6 +76,9 @@ class Device:
             api.call("DeviceDescription_ProcessIndex", description=description).process_index
         )
         self.device_kind = api.text("DeviceDescription_Kind", description=description)
+        told = api.call("DeviceDescription_Attributes", description=description)
+        attributes = api.named_values(told.attributes, told.num_attributes)
+        self.coords: tuple[int, ...] = tuple(attributes.get("coords", ()))
         self.memory_kinds = _memory_kinds(client, handle)
 
     def memory_stats(self) -> dict[str, int] | None:

@@ -9,6 +9,7 @@ from gnomon._api.meshes import (
     use_mesh,
 )
 from gnomon._sharding.axis_type import AxisType
+from gnomon._sharding.manual_axis_type import ManualAxisType
 from gnomon._sharding.mesh import AbstractDevice, AbstractMesh, Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
@@ -24,6 +25,7 @@ __all__ = [
     "AbstractMesh",
     "AxisType",
     "Infer",
+    "ManualAxisType",
     "Mesh",
     "NamedSharding",
     "PartitionSpec",

@@ -237,6 +237,50 @@ def _program(text: str) -> str:
 
 PROGRAMS = {name: _program(text) for name, text in EXPRESSIONS.items()}
 
+# Arrays that are made or computed while a mesh is set; `before` was made earlier.
+_MADE = """
+    xnp.zeros((4, 2)) | xnp.full(3, 2) | xnp.arange(3) | xnp.eye(3) | xnp.array([1, 2])
+    xnp.float32(3) | lib.random.normal(lib.random.key(0), (3,)) | lib.random.PRNGKey(0)
+    lib.random.split(lib.random.key(0)) | xnp.sin(np.ones(3)) | xnp.add(np.ones(3), 1)
+    before | before + 1 | before * xnp.zeros(3) | before[0] | xnp.stack([before, before])
+    lib.jit(lambda: xnp.zeros(3))() | lib.jit(lambda x: x * 2)(before) | before.astype('int32')
+    lib.grad(lambda x: (x * x).sum())(before) | lib.vmap(lambda x: x * 2)(before)
+    lib.device_put(np.ones(3)) | lib.device_put(np.ones(3), lib.devices()[1]) | made
+    lib.device_put(np.ones(3), lib.devices()[1]) + 1
+    lib.device_put(np.ones(8), NamedSharding(lib.make_mesh((8,), ('q',)), P('q'))) + 1
+"""
+for _types in ("Explicit", "Auto"):
+    PROGRAMS[f"made while a mesh is set: {_types}"] = f"""
+m = lib.make_mesh((4, 2), ('x', 'y'), (AxisType.{_types}, AxisType.Explicit))
+before = xnp.arange(3.0)
+with lib.set_mesh(m):
+    made = xnp.zeros(3)
+def told(make):
+    try:
+        x = make()
+    except ValueError:
+        return 'ValueError'
+    s = x.sharding
+    spec = [e for e in s.spec if e] if hasattr(s, 'spec') else None
+    types = str(lib.typeof(x).sharding.spec)
+    return type(s).__name__, spec, x.committed, types, len(x.devices()), x.is_fully_replicated
+out = {{}}
+with lib.set_mesh(m):
+    for name, make in {{{", ".join(f"{e!r}: lambda: {e}" for e in _listed(_MADE))}}}.items():
+        out[name] = told(make)
+"""
+PROGRAMS["another abstract mesh"] = """
+lib.set_mesh(lib.make_mesh((4, 2), ('x', 'y')))
+a = lib.device_put(np.arange(32.0).reshape(8, 4), P('x', 'y'))
+@lib.jit
+def f(a):
+    with use_abstract_mesh(AbstractMesh((8,), ('z',), (AxisType.Explicit,))):
+        return reshard(a, P('z', None)) * 2
+b = f(a)
+out = {'type': str(lib.typeof(b)), 'at': str(b.sharding), 'is': np.asarray(b).tolist()}
+lib.set_mesh(None)
+"""
+
 
 COMPARISON = Comparison(PROGRAMS)
 
@@ -259,6 +303,28 @@ def mesh() -> Any:
 def _put(mesh: Any, *spec: Any, shape: tuple[int, ...] = (8, 4)) -> Any:
     value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     return gn.device_put(value, NamedSharding(mesh, P(*spec)))
+
+
+def test_arrays_whose_parts_are_still_to_be_summed_are_refused(mesh: Any) -> None:
+    spec = P(unreduced={"x"})
+    with gn.set_mesh(mesh), pytest.raises(NotImplementedError, match="unreduced or reduced axes"):
+        gn.device_put(np.ones(8, np.float32), spec)
+    with gn.set_mesh(mesh), pytest.raises(NotImplementedError, match="unreduced or reduced axes"):
+        gnp.einsum("ij,ik->jk", _put(mesh, "x"), _put(mesh, "x"), out_sharding=spec)
+    struct = gn.ShapeDtypeStruct((8,), np.float32, sharding=NamedSharding(mesh, P(reduced={"x"})))
+    with pytest.raises(NotImplementedError, match="unreduced or reduced axes"):
+        gn.jit(gnp.sin).lower(struct)
+
+
+def test_the_type_of_keys_has_a_sharding(mesh: Any) -> None:
+    with gn.set_mesh(mesh):
+        keys = reshard(gn.random.key_data(gn.random.split(gn.random.key(0), 8)), P("x"))
+        keys = gn.random.wrap_key_data(keys)
+        assert keys.sharding.spec == P("x") and gn.typeof(keys).sharding.spec == P("x")
+        assert str(gn.typeof(keys)) == "key<fry>[8@x]"
+        part = keys.addressable_shards[2]
+        assert (part.device, part.index, part.data.shape) == (gn.devices()[2], (slice(2, 4),), (2,))
+        assert keys.addressable_data(2).shape == (2,)
 
 
 def test_values_and_results_have_the_shardings_of_the_types(mesh: Any) -> None:

@@ -219,7 +219,7 @@ def test_types_name_the_varying_axes() -> None:
         "gradient": [],
         "gathered": [],
     }
-    assert str(found["cast"]) == "float32[2]{V:x,y}"
+    assert str(found["cast"]) == "float32[2]{V:(x,y)}"
 
 
 ERRORS: dict[str, tuple[Any, type[Exception], str]] = {

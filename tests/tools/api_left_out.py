@@ -10,11 +10,12 @@ MODULES: tuple[str, ...] = (
     "scipy.spatial.transform", "scipy.special", "scipy.stats", "tree", "tree_util", "ops", "image",
     "dtypes", "errors", "debug", "export", "flatten_util", "stages", "typing", "profiler",
     "ad_checkpoint", "custom_batching", "custom_derivatives", "experimental.checkify",
-    "experimental.topologies", "example_libraries.optimizers", "example_libraries.stax",
+    "experimental.mesh_utils", "experimental.topologies",
+    "sharding", "distributed", "example_libraries.optimizers", "example_libraries.stax",
 )  # fmt: skip
 
 _PRIMITIVES = "primitives of JAX; ours are the ops of the dialect, docs/ops.md"
-_DEVICES = "needs several processes, or types of meshes, which are not supported yet"
+_DEVICES = "deprecated names, and switches of JAX's own ways of tracing meshes"
 _INTERNAL = "JAX's own workings, or a name that leaked into its public module"
 _KEY_REUSE = "checks of how keys are used, which are experimental in JAX"
 _REFS = (
@@ -72,6 +73,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         _INTERNAL: "DebugEffect OrderedDebugEffect",
     },
     "experimental.topologies": {_INTERNAL: "mesh_utils xb"},
+    "experimental.mesh_utils": {_INTERNAL: "device_kind_handler_dict"},
     "example_libraries.optimizers": {
         _INTERNAL: """
             InitFn ParamsFn UpdateFn jnp map namedtuple partial safe_map safe_zip unzip2 zip

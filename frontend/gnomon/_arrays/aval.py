@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gnomon._config.current import config
+from gnomon._sharding.manual_axis_type import ManualAxisType
 from gnomon._sharding.mesh import AbstractMesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
@@ -69,6 +70,13 @@ class ShapedArray:
         return NamedSharding(mesh or _NO_AXES, PartitionSpec(*(None,) * self.ndim))
 
     @property
+    def manual_axis_type(self) -> ManualAxisType:
+        """Along which axes of a `shard_map` devices may have different values."""
+        return ManualAxisType(self.vma)
+
+    mat = manual_axis_type
+
+    @property
     def split(self) -> Split:
         """The explicit axes that split each dimension."""
         return ((),) * self.ndim if self.explicit is None else self.explicit._axes
@@ -106,7 +114,8 @@ class ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
     def __str__(self) -> str:
-        varying = f"{{V:{','.join(sorted(self.vma))}}}" if self.vma else ""
+        axes = ",".join(sorted(self.vma))
+        varying = f"{{V:{axes if len(self.vma) == 1 else f'({axes})'}}}" if self.vma else ""
         dimensions = ",".join(map(spec_text, self.shape, self.split))
         return f"{self.dtype.name}[{dimensions}]{varying}"
 
@@ -158,6 +167,7 @@ def explicit_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
     """
     if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
         return None
+    sharding.check_supported()
     mesh = sharding.mesh.abstract_mesh
     explicit = mesh.explicit_axes
     split = (*sharding._axes, *((),) * ndim)[:ndim]

@@ -27,12 +27,14 @@ __all__ = [
     "ConcreteArray",
     "PlacedArray",
     "committed_device",
+    "mesh_placements",
     "placed",
     "placed_buffer",
     "with_weak_flag",
     "wrap",
     "wrap_buffer",
     "wrap_like",
+    "wrap_unspread",
 ]
 
 _ndarray = np.ndarray
@@ -442,6 +444,10 @@ _DLPACK_HOST = (1, 0)
 
 _new = object.__new__
 
+# Functions of a value and its weak-type flag that make an array over the mesh that is set, or give
+# None. The module that knows whether a function is being traced adds one.
+mesh_placements: list[Callable[[Any, bool], ConcreteArray | None]] = []
+
 
 def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
     """An array of a NumPy value that nobody writes to from now on. Nothing is copied.
@@ -451,6 +457,21 @@ def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
         operands without dimensions.
       weak_type: whether the dtype came from a Python scalar; see `Array.weak_type`.
     """
+    if Config.placed_somewhere:
+        for place in mesh_placements:
+            if (spread := place(value, weak_type)) is not None:
+                return spread
+        return wrap_unspread(value, weak_type)
+    array = _new(ConcreteArray)
+    array._value = value if type(value) is _ndarray else np.asarray(value)
+    array._buffer = None
+    array._aval = None
+    array.weak_type = weak_type
+    return array
+
+
+def wrap_unspread(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
+    """`wrap` for a value that is given, not computed: it is not put on a mesh that is set."""
     if Config.placed_somewhere and (device := default_device()) is not HOST:
         return placed(value, device, weak_type=weak_type)
     array = _new(ConcreteArray)

@@ -113,6 +113,10 @@ class ShardedArray(PlacedArray):
         """The part on one of the devices of this process, by its number among them."""
         return list(self._parts().values())[index]
 
+    def is_only_on_host(self) -> bool:
+        """Whether the value is known and has not been put on the devices."""
+        return self._value is not None and self._buffer is None
+
     def device_buffer(self) -> Buffer:
         """The buffer on the devices; the value is put there now if it is not there yet."""
         if not is_spread(self._device):
@@ -178,6 +182,7 @@ _new = object.__new__
 
 
 def _empty(sharding: NamedSharding) -> ShardedArray:
+    sharding.check_supported()
     devices = sharding._device_tuple
     if is_described(devices[0]):
         raise BackendUnavailable(

@@ -54,7 +54,8 @@ class Config(threading.local):
       default_device: a device, the name of a platform, or None.
       num_cpu_devices: the number of CPU devices.
       platforms: the names of the platforms in use, the default one first, or None.
-      placed_somewhere: in some thread the default device is not the host; read from the class.
+      placed_somewhere: in some thread the default device is not the host, or a mesh is set; read
+        from the class.
       mesh_context: three meshes, each of which may be None: the one that `set_mesh` has set, the
         one that programs see, and that of the innermost ``with mesh:``.
       token: a hashable value that depends on all options that affect tracing.
@@ -207,8 +208,10 @@ def _refresh_tokens() -> None:
     defaults = [Config.default_device, *(o.get("default_device") for o in _active_overrides)]
     if Config.platforms:
         defaults.append(Config.platforms[0])
-    Config.placed_somewhere = platforms.host_engine() is not None or any(
-        d not in (None, platforms.HOST_PLATFORM) for d in defaults
+    Config.placed_somewhere = (
+        platforms.host_engine() is not None
+        or any(d not in (None, platforms.HOST_PLATFORM) for d in defaults)
+        or any("mesh_context" in overrides for overrides in _active_overrides)
     )
     for attribute, somewhere in (
         ("checks_values", "checks_somewhere"),

@@ -15,6 +15,7 @@ from gnomon._config.current import config
 from gnomon._diagnostics.errors import warn_user
 from gnomon._sharding.axis_type import AxisType
 from gnomon._sharding.device import Device, devices_of, is_addressable, is_device
+from gnomon._sharding.topology_order import arranged
 
 __all__ = ["AbstractDevice", "AbstractMesh", "Mesh", "make_mesh"]
 
@@ -442,6 +443,9 @@ def make_mesh(
 ) -> Mesh:
     """A mesh of the first devices, as many as its axes need.
 
+    Devices with coordinates, such as the chips of a TPU, are ordered so that neighbours along an
+    axis are neighbours in the hardware. Other devices keep their order.
+
     Args:
       axis_shapes: the size of each axis.
       axis_names: the name of each axis.
@@ -466,5 +470,4 @@ def make_mesh(
             f"a mesh of shape {sizes} needs {wanted} devices, but there are {len(found)} "
             "(gnomon_num_cpu_devices sets the number of CPU devices)"
         )
-    grid = np.array(found[:wanted], dtype=object).reshape(sizes)
-    return Mesh(grid, names, axis_types)
+    return Mesh(arranged(found[:wanted], sizes), names, axis_types)

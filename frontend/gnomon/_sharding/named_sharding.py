@@ -127,6 +127,15 @@ class NamedSharding(Sharding):
         """The same sharding in another memory of the devices."""
         return self.update(memory_kind=kind)
 
+    def check_supported(self) -> None:
+        """Raise ``NotImplementedError`` if arrays cannot have the sharding."""
+        if self._spec.unreduced or self._spec.reduced:
+            raise NotImplementedError(
+                f"{self._spec} has unreduced or reduced axes, and arrays whose parts are still to "
+                "be summed are not supported: sum them where they are made, for example by "
+                "out_sharding= of a product, or gnomon.lax.psum in shard_map"
+            )
+
     # ---------------------------------------------------------------------- the part of each device
 
     def _counts(self) -> tuple[int, ...]:

@@ -16,12 +16,21 @@ import numpy as np
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays import host_values
 from gnomon._arrays.array import Array
-from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, with_weak_flag, wrap
+from gnomon._arrays.concrete import (
+    ConcreteArray,
+    PlacedArray,
+    mesh_placements,
+    placed,
+    with_weak_flag,
+    wrap,
+    wrap_unspread,
+)
 from gnomon._arrays.sharded import ShardedArray
 from gnomon._arrays.transfers import guard_arrival
 from gnomon._config.current import Config, config
 from gnomon._sharding.device import HOST, in_host_memory
 from gnomon._tracing.evaluation import check_execution, check_values, evaluated
+from gnomon._tracing.mesh_creation import replicated_over_mesh
 from gnomon._tracing.on_device import computes_on_host, place_of, run_op
 from gnomon._tracing.on_mesh import run_op_on_mesh
 from gnomon._tracing.shardings import sharded_results
@@ -90,7 +99,9 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
     device, committed = place_of(operands, name) or (HOST, False)
     weak = all(getattr(x, "weak_type", False) for x in operands)
     results: Sequence[Any]
-    if in_host_memory(device) or (not committed and computes_on_host(operands)):
+    if in_host_memory(device) or (
+        (not committed or _are_only_on_host(operands)) and computes_on_host(operands)
+    ):
         out = evaluated(op, [concrete_value(x) for x in operands], params)
         out = [out] if op.results == 1 else out
         values = [np.asarray(r) for r in out]
@@ -107,6 +118,18 @@ def _bind_placed(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any
     if Config.checks_somewhere and config.checks_values:
         check_values(op.full_name, [r.numpy_value() for r in results])
     return results[0] if op.results == 1 else list(results)
+
+
+def _are_only_on_host(operands: Sequence[Any]) -> bool:
+    """Whether committed operands are replicated over a mesh, but have not been put there yet.
+
+    This saves the compilation of programs that only initialize parameters while a mesh is set.
+    """
+    return all(
+        not getattr(x, "committed", False)
+        or (type(x) is ShardedArray and x.is_fully_replicated and x.is_only_on_host())
+        for x in operands
+    )
 
 
 def as_operand(x: Any) -> Array:
@@ -127,14 +150,14 @@ def operand_of(x: Any) -> Array:
     if isinstance(x, Array):
         return x
     if _dtypes.is_python_scalar(x):
-        return wrap(host_values.scalar_to_numpy(x), type(x) is not bool)
+        return wrap_unspread(host_values.scalar_to_numpy(x), type(x) is not bool)
     if isinstance(x, (np.ndarray, np.generic)):
         host_values.refuse_masks(x)
         dtype = _dtypes.canonicalize_dtype(x.dtype)
         if not _dtypes.is_supported(dtype):
             raise TypeError(f"a NumPy array of dtype {x.dtype} is not an array of numbers")
         # A copy, as the caller may write to the NumPy array, and an Array never changes.
-        return wrap(np.array(x, dtype))
+        return wrap_unspread(np.array(x, dtype))
     convert = getattr(x, "__jax_array__", None) or getattr(x, "__gnomon_array__", None)
     if convert is not None:
         return as_operand(convert())
@@ -160,3 +183,6 @@ def with_weak_type(x: Array, weak_type: bool = True) -> Array:
         return x._trace.tracer(x._ssa, weak_type, x._location, x.aval.vma, x.aval.explicit)
     assert isinstance(x, ConcreteArray)
     return with_weak_flag(x, weak_type)
+
+
+mesh_placements.append(replicated_over_mesh)

@@ -10,7 +10,7 @@ import numpy as np
 from gnomon._config.current import config
 from gnomon._sharding.axis_type import AxisType
 from gnomon._sharding.device import devices_of, in_host_memory, number_of
-from gnomon._sharding.mesh import Mesh
+from gnomon._sharding.mesh import AbstractMesh, Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained, axes_of
 from gnomon._tracing.bind import bind
@@ -61,8 +61,12 @@ def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -
       sharding: the sharding that the value is to have.
       others_open: whether dimensions that ``sharding`` does not split may be split in any way.
     """
+    sharding.check_supported()
     _constraints.set()
-    mesh, rank = sharding.mesh, x.ndim
+    mesh, rank = _other_grid(sharding.mesh), x.ndim
+    typed = x.aval.explicit
+    if typed is not None and typed.mesh.shape != mesh.shape:
+        x = retyped(x, None)  # Its type has other axes, and the new ones replace them.
     entries = (*sharding.spec.partitions, *(None,) * rank)[:rank]
     spec = tuple(
         _OPEN
@@ -79,6 +83,21 @@ def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -
     params = {"names": mesh.axis_names, "sizes": mesh.axis_sizes, "types": types}
     result = bind(ops.sharding_constraint, x, **params, devices=devices, spec=spec)
     return retyped(result, sharding)
+
+
+def _other_grid(mesh: Mesh | AbstractMesh) -> Mesh | AbstractMesh:
+    """A mesh with the devices of the mesh that is set, if they are arranged differently there.
+
+    `use_abstract_mesh` may name the devices of a program by other axes.
+    """
+    concrete = config.mesh_context[0]
+    if isinstance(mesh, Mesh) or concrete is None or mesh.manual_axes:
+        return mesh
+    if concrete.shape == mesh.shape or concrete.size != mesh.size:
+        return mesh
+    grid = np.empty(concrete.size, dtype=object)
+    grid[:] = concrete._flat
+    return Mesh(grid.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)
 
 
 def constraint_mesh(program: Program, body: Body) -> Mesh | None:

@@ -156,7 +156,7 @@ def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> Shar
       GnomonRuntimeError: the array is on devices of several processes, and of another mesh.
     """
     layout = layout_of(sharding, tuple(x.shape))
-    if type(x) is ShardedArray and is_spread(x._device):
+    if type(x) is ShardedArray and is_spread(x._device) and not x.is_only_on_host():
         buffer: Any = x.device_buffer()
         if buffer.layout is layout or buffer.layout == layout:
             return buffer

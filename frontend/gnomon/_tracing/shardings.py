@@ -58,7 +58,7 @@ def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
             found = mesh
         elif mesh is found or not (mesh.explicit_axes or found.explicit_axes):
             continue
-        elif mesh.update(axis_types=found.axis_types) == found:
+        elif mesh.shape == found.shape and mesh.update(axis_types=found.axis_types) == found:
             found = found if found.explicit_axes else mesh
         else:
             raise ValueError(

@@ -6,15 +6,20 @@ array for each word; these arrays are its leaves as a tree.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
+
 from gnomon import lax, tree_util
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.array import Array
+from gnomon._arrays.aval import shaped_array
 from gnomon._arrays.extended import ExtendedArray
+from gnomon.dialects.sharding_rules import spec_text
 from gnomon.lax._operands import broadcast
 from gnomon.lax._structural import canonical_axis
 from gnomon.random._implementations import IMPLEMENTATIONS, Implementation, implementation
@@ -84,8 +89,9 @@ class KeyArray(ExtendedArray):
 
     @property
     def aval(self) -> Any:
-        """Shape and dtype; only the words of keys have a type in programs."""
-        return KeyAval(self.shape, self.dtype)
+        """Shape, dtype and sharding; only the words of keys have a type in programs."""
+        explicit = getattr(getattr(self.words[0], "aval", None), "explicit", None)
+        return KeyAval(self.shape, self.dtype, explicit)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -229,6 +235,48 @@ class KeyArray(ExtendedArray):
         """The device that holds the words."""
         return self.words[0].device
 
+    @property
+    def sharding(self) -> Any:
+        """How the keys are distributed over devices."""
+        return self.words[0].sharding
+
+    @property
+    def committed(self) -> bool:
+        """The keys were put on their devices on purpose."""
+        return bool(self.words[0].committed)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all devices belong to this process."""
+        return bool(self.words[0].is_fully_addressable)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device holds all keys."""
+        return bool(self.words[0].is_fully_replicated)
+
+    @property
+    def addressable_shards(self) -> list[Any]:
+        """The keys that each device of this process holds."""
+        return self._shards_of([word.addressable_shards for word in self.words])
+
+    @property
+    def global_shards(self) -> list[Any]:
+        """The keys that each device holds."""
+        return self._shards_of([word.global_shards for word in self.words])
+
+    def addressable_data(self, index: int) -> KeyArray:
+        """The keys on one of the devices of this process, by its number among them."""
+        return self._each(lambda word: word.addressable_data(index))
+
+    def _shards_of(self, words: Sequence[Sequence[Any]]) -> list[Any]:
+        joined = []
+        for parts in zip(*words, strict=True):
+            data = [part.data for part in parts]
+            keys = None if data[0] is None else self.with_words(data)
+            joined.append(dataclasses.replace(parts[0], data=keys))
+        return joined
+
     def delete(self) -> None:
         """Free the memory."""
         for word in self.words:
@@ -296,15 +344,26 @@ class _KeysAt:
 
 
 class KeyAval:
-    """The shape and dtype of an array of keys, for messages."""
+    """The type of an array of keys.
 
-    __slots__ = ("dtype", "shape")
+    Attributes:
+      shape, dtype: the shape, and the `KeyDType`.
+      explicit: the sharding over a mesh with explicit axes, or None.
+    """
+
+    __slots__ = ("dtype", "explicit", "shape")
 
     weak_type = False
 
-    def __init__(self, shape: tuple[int, ...], dtype: KeyDType) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: KeyDType, explicit: Any = None) -> None:
         self.shape = shape
         self.dtype = dtype
+        self.explicit = explicit
+
+    @property
+    def sharding(self) -> Any:
+        """How the keys are split over the explicit axes of a mesh."""
+        return shaped_array(self.shape, np.dtype(np.uint32), sharding=self.explicit).sharding
 
     @property
     def ndim(self) -> int:
@@ -318,14 +377,18 @@ class KeyAval:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, KeyAval) and self.shape == other.shape and self.dtype is other.dtype
+            isinstance(other, KeyAval)
+            and self.shape == other.shape
+            and self.dtype is other.dtype
+            and self.explicit == other.explicit
         )
 
     def __hash__(self) -> int:
         return hash((KeyAval, self.shape, self.dtype))
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        splits = ((),) * self.ndim if self.explicit is None else self.explicit._axes
+        return f"{self.dtype.name}[{','.join(map(spec_text, self.shape, splits))}]"
 
     def __repr__(self) -> str:
         return f"ShapedArray({self})"
