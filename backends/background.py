@@ -1,7 +1,7 @@
 """Work in the background: one thread, which runs jobs in order and ends before the process does.
 
 A thread that is still inside a library when the interpreter shuts down may crash it. So when the
-process ends, the work is stopped first (see `when_closing`) and the thread is waited for.
+process ends, the work is stopped first (see `add_exit_hook`) and the thread is waited for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Job", "when_closing"]
+__all__ = ["Job", "add_exit_hook"]
 
 T = TypeVar("T")
 
@@ -161,7 +161,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_worker.after_fork_in_child)
 
 
-def when_closing(hook: Callable[[], None]) -> None:
+def add_exit_hook(hook: Callable[[], None]) -> None:
     """Call a function when the process ends, before waiting for the thread.
 
     The function should interrupt long work. If the process is already ending, it is called at once.

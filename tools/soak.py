@@ -55,7 +55,7 @@ class Usage:
     def now(cls) -> Usage:
         """Measures after everything that can be freed has been freed."""
         for driver in ("local-sync", "local-task"):
-            driver_state(driver).make_room()
+            driver_state(driver).free_memory()
         ctypes.CDLL(None).malloc_trim(0)
         return cls(
             _resident(os.getpid()),

@@ -29,7 +29,7 @@ T = TypeVar("T")
 _NEVER = 10**6
 
 
-def _keep_forever(value: Any) -> None:
+def _make_immortal(value: Any) -> None:
     """Never destroy a jaxlib object, whose destructor would wait for a process that is gone."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
@@ -93,7 +93,7 @@ class Connection:
             )
             self._local_address = self._link.local_address
             self._link.wait_for_start()
-            self._tunnel, inside = open_tunnel(self._link.reach_service)
+            self._tunnel, inside = open_tunnel(self._link.connect_to_service)
             self._client = native.get_distributed_runtime_client(
                 inside,
                 process_id,
@@ -141,7 +141,7 @@ class Connection:
 
         made = self.call(make)
         # The client's threads may be waiting for processes that have ended.
-        _keep_forever(made)
+        _make_immortal(made)
         return made
 
     def call(self, function: Callable[[], T]) -> T:
@@ -260,7 +260,7 @@ class Connection:
     def abandon(self) -> None:
         """Give up the connection without waiting for other processes."""
         for value in (self, self._client, self._service):
-            _keep_forever(value)
+            _make_immortal(value)
         with contextlib.suppress(AttributeError):
             self._link.close()
         if self._coordinator is not None:

@@ -46,7 +46,7 @@ class Coordinator:
         self._started = False
         self._over = False
         start_thread(self._accept)
-        start_thread(self._start_together, deadline)
+        start_thread(self._start_all, deadline)
 
     def close(self) -> None:
         """Accept no more connections."""
@@ -59,9 +59,9 @@ class Coordinator:
             except OSError:
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            start_thread(self._greet, connection)
+            start_thread(self._handshake, connection)
 
-    def _greet(self, connection: socket.socket) -> None:
+    def _handshake(self, connection: socket.socket) -> None:
         channel = Channel(connection, self._silence)
         try:
             message = channel.receive()
@@ -116,7 +116,7 @@ class Coordinator:
         if gone:
             self._fail(process, why)
 
-    def _start_together(self, deadline: float) -> None:
+    def _start_all(self, deadline: float) -> None:
         with self._changed:
             while len(self._channels) < self._count and not self._over:
                 left = deadline - time.monotonic()

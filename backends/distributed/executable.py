@@ -9,7 +9,7 @@ import numpy as np
 
 from gnomon.backends.distributed.buffer import Buffer, put
 from gnomon.backends.distributed.device import Device
-from gnomon.backends.distributed.jaxlib_client import execution_error, make_whole
+from gnomon.backends.distributed.jaxlib_client import assemble_argument, execution_error
 from gnomon.backends.errors import DistributedError
 from gnomon.dialects.types import TensorType
 
@@ -103,7 +103,7 @@ class Executable:
         whole = len(self.devices) > 1
         world = self.device.world if whole else None
         arguments = [
-            make_whole(shape, dtype, self._handles, [given[i].array for given in buffers])
+            assemble_argument(shape, dtype, self._handles, [given[i].array for given in buffers])
             if whole
             else buffers[0][i].array
             for i, (shape, dtype) in enumerate(self.input_types)

@@ -16,7 +16,7 @@ import numpy as np
 
 from gnomon.backends.errors import BackendUnavailable, ExecutionError, OutOfMemory
 
-__all__ = ["Jaxlib", "execution_error", "jaxlib", "make_whole", "put_on_device"]
+__all__ = ["Jaxlib", "assemble_argument", "execution_error", "jaxlib", "put_on_device"]
 
 _INSTALL = "python -m pip install 'gnomon[distributed]'"
 
@@ -116,7 +116,7 @@ def _parts(devices: tuple[Any, ...]) -> Any:
     return jaxlib().parts(xla.DeviceList(devices), xla.HloSharding.replicate())
 
 
-def make_whole(
+def assemble_argument(
     shape: tuple[int, ...], dtype: np.dtype[Any], devices: tuple[Any, ...], parts: Sequence[Any]
 ) -> Any:
     """Make an argument for several devices from its parts on the devices of this process."""

@@ -53,7 +53,7 @@ class Link:
         self._ended: dict[int, float] = {}
         self._channel = self._connected(time.monotonic() + initialization_timeout)
         start_thread(self._listen)
-        start_thread(self._beat)
+        start_thread(self._send_heartbeats)
 
     def _connected(self, deadline: float) -> Channel:
         while True:
@@ -78,7 +78,7 @@ class Link:
         """The address of this process on the network through which it reaches the coordinator."""
         return str(self._channel.raw_address())
 
-    def reach_service(self) -> socket.socket:
+    def connect_to_service(self) -> socket.socket:
         """Open a new connection to XLA's coordination service, through the coordinator."""
         channel = Channel(connect(self._address, self._silence), self._silence)
         channel.send(greeting=GREETING, **{"for": "service"})
@@ -193,7 +193,7 @@ class Link:
         elif "all_ended" in message:
             self._all_ended.set()
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         while not (self._closed or self._failed.is_set()):
             with contextlib.suppress(OSError):
                 self._channel.send(alive=True)

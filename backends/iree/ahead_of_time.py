@@ -11,7 +11,7 @@ from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.device import Device, cpu_device
 from gnomon.backends.iree.executable import ArrayType, Executable
 from gnomon.backends.iree.remote_executable import RemoteExecutable
-from gnomon.backends.iree.targets import Target, what_is_missing
+from gnomon.backends.iree.targets import Target, incompatibility
 from gnomon.dialects.callbacks import Callback
 
 __all__ = ["AheadOfTimeExecutable", "check_serializable", "device_code"]
@@ -138,7 +138,7 @@ class AheadOfTimeExecutable:
 
     def _device(self) -> Device:
         if self.target.memory == "host":
-            missing = what_is_missing(self.target)
+            missing = incompatibility(self.target)
             if missing:
                 raise BackendUnavailable(
                     f"the program was compiled for {self.target.name!r}, and {missing}; run the "

@@ -126,7 +126,7 @@ def execution_error(
 ) -> ExecutionError | OutOfMemory:
     """The error to raise for an error of IREE's on a device."""
     text = str(error)
-    lost = state.lost_with(error)
+    lost = state.describe_loss(error)
     if lost is not None:
         return ExecutionError(f"{what}: {_reason(error)}; {lost}")
     if any(sign in text for sign in _NO_FILE):

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["keep_further_results"]
+__all__ = ["separate_results"]
 
 _KERNEL, _BARRIER = "flow.dispatch", "util.optimization_barrier"
 
 
-def keep_further_results(ir: CompilerIR, module: int) -> None:
+def separate_results(ir: CompilerIR, module: int) -> None:
     """Put a barrier after each result that the compiler may confuse with another one, in place.
 
     Args:

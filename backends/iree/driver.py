@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Protocol
 
 from gnomon._native import __file__ as native_file
 from gnomon.backends.errors import BackendUnavailable
-from gnomon.backends.iree.vulkan_loader import our_loader
+from gnomon.backends.iree.vulkan_loader import interposed_loader
 from gnomon.dialects.deferred import Deferred
 
 __all__ = [
@@ -125,7 +125,7 @@ class _InFlight:
         Args:
             semaphore: the semaphore of the program.
             keep_alive: its inputs.
-            nbytes: the memory that it allocates, for `hold_back`.
+            nbytes: the memory that it allocates, for `throttle`.
         """
         with self._lock:
             self._prune()
@@ -137,7 +137,7 @@ class _InFlight:
         with self._lock:
             self._prune()
 
-    def hold_back(self, limit: int, nbytes: int = 0, limit_nbytes: float = math.inf) -> None:
+    def throttle(self, limit: int, nbytes: int = 0, limit_nbytes: float = math.inf) -> None:
         """Wait until another program may be started.
 
         Args:
@@ -262,7 +262,7 @@ class DriverState:
         for value in (self, self.device, self.allocator, self.module):
             _make_immortal(value)
 
-    def lost_with(self, error: BaseException) -> str | None:
+    def describe_loss(self, error: BaseException) -> str | None:
         """The message for an error that means that the device is lost; None for other errors.
 
         The next use of the device starts it again: programs are loaded again, and arrays that were
@@ -287,7 +287,7 @@ class DriverState:
         """The number of bytes that were ever allocated on it."""
         return int(self.allocator.statistics["device_bytes_allocated"])
 
-    def make_room(self) -> None:
+    def free_memory(self) -> None:
         """Free memory: wait for all programs, and collect garbage."""
         self.in_flight.wait_all()
         self.idle_staging.clear()
@@ -402,7 +402,7 @@ def _driver(name: str) -> Any:
         # without our Vulkan library, or before a fork, which leaves its threads behind.
         with ProcessState.lock:
             if name not in _own_drivers:
-                with our_loader() if name == "vulkan" else nullcontext():
+                with interposed_loader() if name == "vulkan" else nullcontext():
                     _own_drivers[name] = _binding.create_hal_driver(name)
                 _make_immortal(_own_drivers[name])
             return _own_drivers[name]

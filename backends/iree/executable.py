@@ -259,7 +259,7 @@ class Executable:
         results = _VariantList(len(self.output_types))
         if self._asynchronous:
             if state.shares_memory:
-                state.in_flight.hold_back(_RUN_AHEAD, loaded.footprint, _RUN_AHEAD_BYTES)
+                state.in_flight.throttle(_RUN_AHEAD, loaded.footprint, _RUN_AHEAD_BYTES)
             outputs = self._launch(loaded, arguments, results, pending, keep_alive)
         else:
             for program in pending:

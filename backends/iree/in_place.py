@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["InPlaceError", "own_updated_buffers"]
+__all__ = ["InPlaceError", "copy_updated_buffers"]
 
 _DISPATCH, _UPDATE = "flow.dispatch", "flow.tensor.update"
 _FOR, _WHILE = "scf.for", "scf.while"
@@ -48,7 +48,7 @@ class InPlaceError(ValueError):
     """Raised if an update has no buffer of its own after the pass."""
 
 
-def own_updated_buffers(ir: CompilerIR, module: int) -> int:
+def copy_updated_buffers(ir: CompilerIR, module: int) -> int:
     """Copy the buffers that updates must not overwrite, in place.
 
     Args:
@@ -99,14 +99,14 @@ class _Owner:
                 self.visit(inner)
             name = ir.name(op)
             if name in (_FOR, _WHILE):
-                self._own_carries(op, name)
+                self._copy_carries(op, name)
             else:
                 for index in _tied_operands(ir, op, name).values():
-                    self._own(op, index)
+                    self._copy_operand(op, index)
 
     # --------------------------------------------------------------------------------- loops
 
-    def _own_carries(self, loop: int, name: str) -> None:
+    def _copy_carries(self, loop: int, name: str) -> None:
         """Make the values that enter the updated carries of a loop its own.
 
         Owning a value that leaves the body may mark another carry as updated, so this repeats until
@@ -118,7 +118,7 @@ class _Owner:
             owned.update(due)
             for argument in due:
                 for op, index in entries[argument]:
-                    self._own(op, index)
+                    self._copy_operand(op, index)
 
     def _entries_of_for(self, loop: int) -> dict[int, list[tuple[int, int]]]:
         """The uses, as operations and operand indices, that enter each carry of an ``scf.for``.
@@ -148,7 +148,7 @@ class _Owner:
 
     # ----------------------------------------------------------------------------- ownership
 
-    def _own(self, op: int, index: int) -> None:
+    def _copy_operand(self, op: int, index: int) -> None:
         """Make an operation update a copy of its operand, unless it may update the operand."""
         if self._may_update(op, index):
             return
@@ -168,7 +168,7 @@ class _Owner:
         definition = ir.definition(root)
         if definition and ir.name(definition) == _UNINITIALIZED:
             return True
-        if not (self._is_made(root) if definition else self._is_carried(root, block)):
+        if not (self._is_fresh(root) if definition else self._is_carried(root, block)):
             return False
         before: set[int] | None = None
         for reader, number in self._readers(root):
@@ -182,7 +182,7 @@ class _Owner:
                 before = self._dependences(op)
                 # The next iteration updates the value that leaves this one. It waits only for the
                 # kernels that were launched together with the kernel that computes that value.
-                if op == ir.terminator(block) and self._parts_launches(block):
+                if op == ir.terminator(block) and self._has_host_waits(block):
                     return False
             if user not in before:
                 return False
@@ -190,7 +190,7 @@ class _Owner:
             self._updated.add(root)
         return True
 
-    def _parts_launches(self, block: int) -> bool:
+    def _has_host_waits(self, block: int) -> bool:
         """Whether the host waits for kernels in the middle of a block."""
         ir = self._ir
         return any(
@@ -209,7 +209,7 @@ class _Owner:
             value = operands[ir.number(value)] if len(ir.results(definition)) > 1 else operands[0]
         return value
 
-    def _is_made(self, value: int) -> bool:
+    def _is_fresh(self, value: int) -> bool:
         """Whether a value is in a buffer that its operation made, so that it may be overwritten."""
         ir = self._ir
         definition = ir.definition(value)

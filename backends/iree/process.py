@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gnomon.backends.background import when_closing
+from gnomon.backends.background import add_exit_hook
 from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree import worker as worker_program
 from gnomon.backends.iree.scratch import make_scratch_folder
@@ -172,7 +172,7 @@ class CompilerProcess:
         self._workers: dict[tuple[str, ...], _Worker] = {}
         self._closed = False
         atexit.register(self._at_exit)
-        when_closing(self._at_exit)
+        add_exit_hook(self._at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork_in_child)
 

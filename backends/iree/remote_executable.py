@@ -37,7 +37,7 @@ class RemoteExecutable(Executable):
             OutOfMemory: it needs more memory than is free after everything before it has ended.
         """
         state = self._load().state
-        state.in_flight.hold_back(_RUN_AHEAD)
+        state.in_flight.throttle(_RUN_AHEAD)
         try:
             return super().run(buffers)
         except OutOfMemory:
@@ -45,7 +45,7 @@ class RemoteExecutable(Executable):
                 # A second attempt would call its Python functions again.
                 raise
         # Outside the handler, since the traceback keeps the buffers of the first attempt alive.
-        state.make_room()
+        state.free_memory()
         return super().run(buffers)
 
     def _given(self, array: np.ndarray[Any, Any]) -> Buffer:

@@ -20,9 +20,9 @@ from gnomon.backends.iree.ahead_of_time import check_serializable
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
 from gnomon.backends.iree.host import HostFunction, read_table
-from gnomon.backends.iree.legalize.host_ops import rules_beside_numpy
+from gnomon.backends.iree.legalize.host_ops import numpy_host_rules
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
-from gnomon.backends.iree.targets import CPU, CPUS, what_is_missing
+from gnomon.backends.iree.targets import CPU, CPUS, incompatibility
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
@@ -74,7 +74,7 @@ def level_of_this_machine() -> str:
     """
     by_name = {target.name: target for target in CPUS}
     for name in _LEVELS:
-        if not what_is_missing(by_name[name]):
+        if not incompatibility(by_name[name]):
             return name
     raise UnsupportedOnTarget(
         f"programs that run elsewhere are compiled for {', '.join(_LEVELS)}; this processor is "
@@ -86,7 +86,7 @@ def level_of_this_machine() -> str:
 def _backend(target: str) -> IreeBackend:
     """The backend of a target for programs that can call NumPy."""
     rows = [
-        replace(row, rules=rules_beside_numpy) if row.name == "host-calls" else row
+        replace(row, rules=numpy_host_rules) if row.name == "host-calls" else row
         for row in LEGALIZATIONS
     ]
     return IreeBackend(target, rows)

@@ -48,7 +48,7 @@ class Stepper:
         self, program: Block, module: Any, context: Any, calls: Mapping[str, HostCall], state: Any
     ) -> None:
         self._program = program
-        self._size = 1 + max(_touched(program), default=-1)
+        self._size = 1 + max(_slots_of(program), default=-1)
         self._run = _Preparation(module, context, calls, state).block(program)
 
     def __call__(self, arguments: Any, results: Any) -> None:
@@ -77,7 +77,7 @@ class _Preparation:
         live = set(block.results)
         steps: list[tuple[_Run, tuple[int, ...]]] = []
         for step in reversed(block.steps):
-            touched = _touched(step)
+            touched = _slots_of(step)
             steps.append((self._step(step), tuple((touched & own) - live)))
             live |= touched
         steps.reverse()
@@ -165,14 +165,14 @@ def _given(step: Step) -> tuple[int, ...]:
     return step.carries if isinstance(step, Loop) else step.gives
 
 
-def _touched(step: Step | Block) -> set[int]:
+def _slots_of(step: Step | Block) -> set[int]:
     """The slots that a step reads or fills, at any depth."""
     match step:
         case Piece() | Call():
             return {*step.takes, *step.gives}
         case Loop():
-            return {*step.initial, *step.carries} | _touched(step.cond) | _touched(step.body)
+            return {*step.initial, *step.carries} | _slots_of(step.cond) | _slots_of(step.body)
         case Branch():
-            return {step.index, *step.gives}.union(*map(_touched, step.blocks))
+            return {step.index, *step.gives}.union(*map(_slots_of, step.blocks))
         case Block():
-            return {*step.arguments, *step.results}.union(*map(_touched, step.steps))
+            return {*step.arguments, *step.results}.union(*map(_slots_of, step.steps))

@@ -67,7 +67,7 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
         if lost:
             raise ExecutionError(f"{state.name} cannot allocate memory: {error}{lost}") from error
         # Ended programs and garbage may still hold memory.
-        state.make_room()
+        state.free_memory()
     try:
         return state.allocator.allocate_buffer(memory_type, usage, nbytes)
     except RuntimeError as error:
@@ -79,7 +79,7 @@ def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> 
 
 def _if_lost(state: DriverState, error: BaseException) -> str:
     """The text to add to the message of an error that lost the device."""
-    lost = state.lost_with(error)
+    lost = state.describe_loss(error)
     return "" if lost is None else f"; {lost}"
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from gnomon._native import __file__ as native_file
 
-__all__ = ["our_loader"]
+__all__ = ["interposed_loader"]
 
 # The environment variable that names a loader for IREE, as a file or as its folder.
 _VARIABLE = "IREE_HAL_VULKAN_LIBVULKAN_PATH"
@@ -31,7 +31,7 @@ def _candidates() -> Iterator[str]:
 
 
 @contextmanager
-def our_loader() -> Iterator[None]:
+def interposed_loader() -> Iterator[None]:
     """Make IREE take Vulkan's functions from our library, if the block creates its driver.
 
     If no loader is found, IREE looks for one itself and reports what it tried.

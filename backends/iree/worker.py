@@ -142,11 +142,11 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             return {"ok": False, "stage": "compile"}, b""
         with ir.module_of(invocation._inv_p) as module:
             try:
-                _load_module("in_place").own_updated_buffers(ir, module)
+                _load_module("in_place").copy_updated_buffers(ir, module)
             except ValueError as error:
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "in-place"}, b""
-            _load_module("cloned_kernels").keep_further_results(ir, module)
+            _load_module("cloned_kernels").separate_results(ir, module)
             count = _count_kernels(ir, module)
             if _load_module("allocations").has_host_control(ir, module):
                 own.discard(ALLOCATE_AT_THE_CALL)

@@ -210,7 +210,7 @@ class Buffer:
             memory = self.memory
             if self._transfer is None and self._can_be_read_in_place(memory):
                 self.wait()
-                host = self._look_into(memory)
+                host = self._view(memory)
             else:
                 self.copy_to_host_async()
                 assert self._transfer is not None
@@ -301,7 +301,7 @@ class Buffer:
     def _can_be_read_in_place(self, memory: Memory) -> bool:
         return memory.client.shares_host_memory and self.dtype not in _PACKED
 
-    def _look_into(self, memory: Memory) -> np.ndarray[Any, Any]:
+    def _view(self, memory: Memory) -> np.ndarray[Any, Any]:
         if 0 in self.shape:
             return np.empty(self.shape, self.dtype)
         client, handle = memory.client, memory.handle

@@ -80,7 +80,7 @@ class _Session:
     perfetto: bool
 
 
-class _Open:
+class _State:
     """The current recording and the server of this process."""
 
     session: _Session | None = None
@@ -114,7 +114,7 @@ def start_trace(
     profiling.start()
     name = options.session_id or time.strftime("%Y_%m_%d_%H_%M_%S")
     folder = Path(log_dir) / "plugins" / "profile" / name
-    _Open.session = _Session(folder, create_perfetto_trace or create_perfetto_link)
+    _State.session = _Session(folder, create_perfetto_trace or create_perfetto_link)
 
 
 def stop_trace() -> None:
@@ -123,7 +123,7 @@ def stop_trace() -> None:
     Raises:
       RuntimeError: nothing is being recorded.
     """
-    session, _Open.session = _Open.session, None
+    session, _State.session = _State.session, None
     if session is None:  # also where a server records: that is for others
         raise RuntimeError("No profile started")
     recorder = profiling.stop()
@@ -278,10 +278,10 @@ def start_server(port: int, requires_backend: bool = True) -> ProfilerServer:
     Raises:
       ValueError: a server is running already.
     """
-    if _Open.server is not None:
+    if _State.server is not None:
         raise ValueError("Only one profiler server can be active at a time.")
-    _Open.server = ProfilerServer(port, device_memory_profile)
-    return _Open.server
+    _State.server = ProfilerServer(port, device_memory_profile)
+    return _State.server
 
 
 def stop_server() -> None:
@@ -290,7 +290,7 @@ def stop_server() -> None:
     Raises:
       ValueError: no server is running.
     """
-    if _Open.server is None:
+    if _State.server is None:
         raise ValueError("No active profiler server.")
-    server, _Open.server = _Open.server, None
+    server, _State.server = _State.server, None
     server.stop()

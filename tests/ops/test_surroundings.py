@@ -12,7 +12,7 @@ import pytest
 
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.iree.backend import IreeBackend, iree_backend
-from gnomon.backends.iree.targets import find_target, what_is_missing
+from gnomon.backends.iree.targets import find_target, incompatibility
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import short_name
@@ -93,7 +93,7 @@ _CHOSEN = {(op, LEVELS[i // 5 % len(LEVELS)]) for i, op in enumerate(OPS) if i %
     ],
 )
 def test_ops_in_their_surroundings(op: str, level: str) -> None:
-    if missing := what_is_missing(find_target(level)):
+    if missing := incompatibility(find_target(level)):
         pytest.skip(missing)
     backend = iree_backend(level)
     items = _sample(backend, op, level)

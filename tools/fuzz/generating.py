@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.backends.iree.targets import find_target, what_is_missing
+from gnomon.backends.iree.targets import find_target, incompatibility
 from gnomon.tools.fuzz.catalog import (
     BOOL,
     COMPLEX,
@@ -181,7 +181,7 @@ class Generator:
         program = cleaned(Program(tuple(cell.arguments), block, self._x64))
         target = self.random.choice(TARGETS)
         # Factorizations are calls of Python, which programs for a target cannot have.
-        if "linalg." in program.source() or (target and what_is_missing(find_target(target))):
+        if "linalg." in program.source() or (target and incompatibility(find_target(target))):
             return program
         return replace(program, target=target)
 

@@ -12,7 +12,7 @@ from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, SpecialCase
 from gnomon.dialects.host_call import call_on_host
 
-__all__ = ["HOST_OPS", "LEGALIZATIONS", "host_rules", "rules_beside_numpy"]
+__all__ = ["HOST_OPS", "LEGALIZATIONS", "host_rules", "numpy_host_rules"]
 
 _LAPACK = "IREE has no code for it"
 
@@ -53,7 +53,7 @@ def host_rules(target: Target) -> dict[str, Rule]:
     }
 
 
-def rules_beside_numpy(target: Target) -> dict[str, Rule]:
+def numpy_host_rules(target: Target) -> dict[str, Rule]:
     """The rules of `HOST_OPS` for modules that `gnomon_runtime` loads, which has only NumPy.
 
     NumPy's LAPACK serves every processor; WebAssembly, which is not ELF code, has no NumPy.

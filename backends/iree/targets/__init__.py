@@ -12,8 +12,8 @@ from gnomon.backends.iree.targets.machine import (
     bundled_linker_script,
     find_linker,
     host_fingerprint,
+    incompatibility,
     linking_flags,
-    what_is_missing,
 )
 from gnomon.backends.iree.targets.model import (
     Architecture,
@@ -40,7 +40,7 @@ __all__ = [
     "find_linker",
     "find_target",
     "host_fingerprint",
+    "incompatibility",
     "linking_flags",
     "target_names",
-    "what_is_missing",
 ]

@@ -21,8 +21,8 @@ __all__ = [
     "bundled_linker_script",
     "find_linker",
     "host_fingerprint",
+    "incompatibility",
     "linking_flags",
-    "what_is_missing",
 ]
 
 
@@ -119,7 +119,7 @@ def host_fingerprint() -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
-def what_is_missing(target: Target) -> str:
+def incompatibility(target: Target) -> str:
     """Returns why artifacts for a processor do not run on this one; empty if they do."""
     if target.is_host:
         return ""

@@ -65,7 +65,7 @@ class Capabilities:
         return "f64" in self.dtypes
 
     @property
-    def stores_more(self) -> bool:
+    def has_storage_only_dtypes(self) -> bool:
         """Whether some dtypes are stored but not computed with."""
         return bool(self.widened)
 

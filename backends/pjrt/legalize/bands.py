@@ -72,18 +72,18 @@ def _to_hessenberg(a: ir.Value) -> list[ir.Value]:
         # Store v in the reduced column, from row j + 1 on.
         a = with_column(a, j, ops.gt, v)
         here = ops.and_(compared(ops.eq, a, -1, j), compared(ops.eq, a, -2, following))
-        a = ops.select(here, as_columns(_everywhere(converted(beta, v), v), type_), a)
+        a = ops.select(here, as_columns(_broadcast_like(converted(beta, v), v), type_), a)
         chosen = compared(ops.eq, taus, -1, j)
         return a, ops.select(chosen, repeated(tau, (*batch, count)), taus)
 
     return loop(count, step, a, zeros(type_.with_shape((*batch, count))))
 
 
-def _everywhere(x: ir.Value, like: ir.Value) -> ir.Value:
+def _broadcast_like(x: ir.Value, like: ir.Value) -> ir.Value:
     return repeated(x, type_of(like).shape)
 
 
-def _beside_diagonal(a: ir.Value) -> ir.Value:
+def _subdiagonal(a: ir.Value) -> ir.Value:
     """The first subdiagonals."""
     n = type_of(a).shape[-1]
     return diagonal(columns(rows(a, 1, n), 0, n - 1))
@@ -109,7 +109,7 @@ def _to_tridiagonal(a: ir.Value, types: Sequence[TensorType]) -> list[ir.Value]:
     hermitian = ops.add(ops.add(left, adjoint(left)), ops.mul(middle, identity(type_)))
     packed, taus = _to_hessenberg(hermitian)
     d = real_part(diagonal(packed))
-    e = real_part(_beside_diagonal(packed)) if type_.shape[-1] > 1 else zeros(types[2])
+    e = real_part(_subdiagonal(packed)) if type_.shape[-1] > 1 else zeros(types[2])
     packed = ops.select(on_diagonal(type_), as_columns(d, type_), packed)
     # The other triangle is returned unchanged.
     return [ops.select(below(type_), packed, a), d, e, taus]

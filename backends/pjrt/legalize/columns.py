@@ -31,7 +31,7 @@ __all__ = [
     "repeated",
     "row_at",
     "squares",
-    "swap_of",
+    "swap_indices",
     "with_column",
 ]
 
@@ -106,7 +106,7 @@ def outer(x: ir.Value, y: ir.Value, type_: TensorType) -> ir.Value:
     return ops.mul(as_columns(x, type_), as_rows(y, type_))
 
 
-def swap_of(like: ir.Value, j: ir.Value, chosen: ir.Value) -> ir.Value:
+def swap_indices(like: ir.Value, j: ir.Value, chosen: ir.Value) -> ir.Value:
     """The permutation, as indices like ``like``, that swaps j with the chosen index per member."""
     shape = type_of(like).shape
     index, j, chosen = index_along(shape, -1), repeated(j, shape), repeated(chosen, shape)

@@ -24,7 +24,7 @@ from gnomon.backends.pjrt.legalize.columns import (
     repeated,
     row_at,
     squares,
-    swap_of,
+    swap_indices,
     with_column,
 )
 from gnomon.backends.rewriting import Rule
@@ -66,7 +66,7 @@ def _eliminated(a: ir.Value) -> list[ir.Value]:
         size = magnitude(column_at(lu, j))
         size = ops.select(compared(ops.ge, size, -1, j), size, full_like(size, -1))
         chosen = ops.argmax(size, axis=len(batch), index_dtype=_I32)
-        order = swap_of(size, j, chosen)
+        order = swap_indices(size, j, chosen)
         lu, permutation = permuted_rows(lu, order), permuted(permutation, order)
         row, column = row_at(lu, j), column_at(lu, j)
         pivot = repeated(element_at(column, j), (*batch, m))
@@ -89,7 +89,7 @@ def _permutation_of(inst: Instance) -> list[ir.Value]:
     *batch, count = type_of(pivots).shape
 
     def step(j: ir.Value, permutation: ir.Value, pivots: ir.Value) -> Sequence[ir.Value]:
-        return permuted(permutation, swap_of(permutation, j, element_at(pivots, j))), pivots
+        return permuted(permutation, swap_indices(permutation, j, element_at(pivots, j))), pivots
 
     return loop(count, step, index_along((*batch, size), -1), pivots)[:1]
 
@@ -183,7 +183,7 @@ def triangularized(a: ir.Value, pivoting: bool = False) -> list[ir.Value]:
             left = ops.select(compared(ops.ge, a, -2, j), a, zeros(type_of(a)))
             size = ops.reduce_sum(squares(left), axes=(len(batch),))
             size = ops.select(compared(ops.ge, size, -1, j), size, full_like(size, -1))
-            order = swap_of(size, j, ops.argmax(size, axis=len(batch), index_dtype=_I32))
+            order = swap_indices(size, j, ops.argmax(size, axis=len(batch), index_dtype=_I32))
             a, permutation = permuted_columns(a, order), permuted(permutation, order)
         v, tau, beta = reflector(column_at(a, j), j)
         is_after = compared(ops.gt, a, -1, j)

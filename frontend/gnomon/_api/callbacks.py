@@ -89,7 +89,7 @@ def _bind(
     return [with_weak_type(r, False) for r in trace.bind(op, operands, params)]
 
 
-def _promised(result_shape_dtypes: Any, what: str) -> tuple[list[TensorType], Any]:
+def _declared_results(result_shape_dtypes: Any, what: str) -> tuple[list[TensorType], Any]:
     """The types and the structure of the results, as the caller promises them."""
     leaves, tree = tree_util.tree_flatten(result_shape_dtypes)
     types = []
@@ -169,7 +169,7 @@ def pure_callback(
             f"vmap_method must be one of the allowed methods {[*VMAP_METHODS, None]}, but got: "
             f"{vmap_method}"
         )
-    given, tree = _promised(result_shape_dtypes, "pure_callback")
+    given, tree = _declared_results(result_shape_dtypes, "pure_callback")
     call = _Call(callback, args, kwargs, "pure_callback")
     results = _bind(
         ops.pure_callback,
@@ -220,7 +220,7 @@ def io_callback(
     """
     check_callable(callback, "io_callback")
     _no_sharding(sharding, "io_callback")
-    given, tree = _promised(result_shape_dtypes, "io_callback")
+    given, tree = _declared_results(result_shape_dtypes, "io_callback")
     call = _Call(callback, args, kwargs, "io_callback")
     results = _bind(
         ops.io_callback,

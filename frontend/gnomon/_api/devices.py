@@ -16,7 +16,7 @@ from gnomon._arrays import host_values
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed, placed_buffer
 from gnomon._arrays.sharded import ShardedArray, sharded
-from gnomon._arrays.transfers import explicit_transfers, guard_arrival
+from gnomon._arrays.transfers import explicit_transfers, guard_host_value
 from gnomon._config.current import Config, config
 from gnomon._sharding.device import (
     Device,
@@ -273,14 +273,14 @@ def _put(x: Any, device: Device | NamedSharding | None, donate: bool, copy: bool
     if not isinstance(x, ConcreteArray):
         if not in_host_memory(device) and type(x) is np.ndarray:
             if Config.guards_somewhere:
-                guard_arrival(x)
+                guard_host_value(x)
             value = host_values.canonical_view(x)
             return _committed(value, device, copy=value is x and host_values.is_writable(x))
         # `as_operand` copies arrays that the caller may write to.
         return _put(as_operand(x), device, False, False)
     if x.device is not device:
         if Config.guards_somewhere:
-            on_device.guard_arrivals([x], device)
+            on_device.guard_operands([x], device)
         # No copy in host memory: arrays never change, and a view keeps its memory alive.
         array = _committed(ConcreteArray.numpy_value(x), device, weak_type=x.weak_type)
         if donate:
@@ -314,7 +314,7 @@ def _put_sharded(x: Any, sharding: NamedSharding, donate: bool, copy: bool) -> A
         result = sharded(value.copy() if copy else value, sharding, array.weak_type)
     else:
         if Config.guards_somewhere:
-            on_device.guard_arrivals([x], place_of_devices(sharding._device_tuple))
+            on_device.guard_operands([x], place_of_devices(sharding._device_tuple))
         result = resharded(array.__copy__() if copy else array, sharding)
     if donate and array is x:
         x.delete()

@@ -91,7 +91,7 @@ def export_capsule(
     return capsule
 
 
-class _Rewritten:
+class _CapsuleExporter:
     """A capsule that `np.from_dlpack` may consume."""
 
     def __init__(self, capsule: Any, device: tuple[int, int]) -> None:
@@ -132,7 +132,7 @@ def import_capsule(external: Any, copy: bool | None = None) -> np.ndarray[Any, A
     is_bfloat16 = tensor.code == _CODE_BFLOAT and tensor.bits == 16
     if is_bfloat16:
         tensor.code = _CODE_UINT
-    value = np.from_dlpack(_Rewritten(capsule, (device[0], device[1])))
+    value = np.from_dlpack(_CapsuleExporter(capsule, (device[0], device[1])))
     if is_bfloat16:
         value = value.view(_BFLOAT16)
     return value.copy() if copy else value

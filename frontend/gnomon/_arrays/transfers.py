@@ -20,7 +20,7 @@ from gnomon._diagnostics.source_location import is_internal
 from gnomon._trees.flatten import tree_leaves
 from gnomon.backends.errors import GnomonRuntimeError
 
-__all__ = ["described", "explicit_transfers", "guard_arrival", "guard_transfer", "is_given"]
+__all__ = ["described", "explicit_transfers", "guard_host_value", "guard_transfer", "is_user_value"]
 
 # The names of the parameters in which operators, elementwise functions and compiled functions get
 # numbers.
@@ -48,9 +48,9 @@ def explicit_transfers() -> Iterator[None]:
         _state.explicit = before
 
 
-def guard_arrival(x: Any) -> None:
+def guard_host_value(x: Any) -> None:
     """Apply the guard to a host value that becomes an array."""
-    if not is_given(x):
+    if not is_user_value(x):
         return
     if isinstance(x, (bool, int, float, complex)):
         guard_transfer("host_to_device", f"the Python number {x!r}")
@@ -60,7 +60,7 @@ def guard_arrival(x: Any) -> None:
         guard_transfer("host_to_device", f"a {type(x).__name__}")
 
 
-def is_given(x: Any) -> bool:
+def is_user_value(x: Any) -> bool:
     """Whether the user passed this value to the function of gnomon that was called.
 
     Numbers that gnomon's own functions compute with are constants, which no guard forbids.

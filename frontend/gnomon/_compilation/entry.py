@@ -39,7 +39,7 @@ def _host_buffer(leaf: Any) -> Buffer:
     array: Any = leaf if isinstance(leaf, ConcreteArray) else as_operand(leaf)
     if isinstance(array, PlacedArray):
         if Config.guards_somewhere:
-            on_device.guard_arrivals([array], HOST)
+            on_device.guard_operands([array], HOST)
         return on_device.input_buffer(array, HOST)
     return _buffer_of(array)
 
@@ -126,7 +126,7 @@ class PlacedEntry(Entry):
             check_donated(leaves, donated)
         given = [as_operand(leaf) for leaf in leaves]
         if Config.guards_somewhere:
-            on_device.guard_arrivals([x for x in leaves if isinstance(x, Array)], device)
+            on_device.guard_operands([x for x in leaves if isinstance(x, Array)], device)
         inputs: list[Any] = [
             self._input(i, leaf, fresh=i in donated) for i, leaf in enumerate(given)
         ]

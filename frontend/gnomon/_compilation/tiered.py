@@ -117,7 +117,7 @@ class TieredEntry:
             check_donated(leaves, self._donated)
         given = [as_operand(leaf) for leaf in leaves]
         if Config.guards_somewhere:
-            on_device.guard_arrivals([x for x in leaves if isinstance(x, PlacedArray)], device)
+            on_device.guard_operands([x for x in leaves if isinstance(x, PlacedArray)], device)
         arrays = [array.numpy_value() for array in (*given, *self._captures)]
         values = program.evaluate(arrays)
         for i in self._donated:

@@ -315,14 +315,14 @@ def _new_mesh(grid: np.ndarray[Any, Any], key: tuple[Any, ...]) -> Mesh:
     return mesh
 
 
-class _Entered(threading.local):
+class _MeshStack(threading.local):
     """The mesh contexts outside of this thread's ``with mesh:`` blocks, the innermost last."""
 
     def __init__(self) -> None:
         self.before: list[tuple[Any, Any, Any]] = []
 
 
-_entered = _Entered()
+_entered = _MeshStack()
 
 
 class AbstractMesh(_Grid):

@@ -87,7 +87,7 @@ def visualize_sharding(
         pad_edge=False,
         box=None if colored else box.SQUARE,
     )
-    colors = _colors(color_map or _rainbow, sum(map(len, rows))) if colored else None
+    colors = _colors(color_map or _default_colors, sum(map(len, rows))) if colored else None
     height = int(_LINES * scale)
     width = int(height * ((shape[1] if len(shape) == 2 else 1) / shape[0]))
     platform = sharding._device_tuple[0].platform.upper()
@@ -152,6 +152,6 @@ def _colors(color_map: ColorMap, count: int) -> Iterator[tuple[str, str]]:
         place = (place + step) % count
 
 
-def _rainbow(x: float) -> tuple[float, float, float]:
+def _default_colors(x: float) -> tuple[float, float, float]:
     """The default color map: muted colors of all hues."""
     return colorsys.hsv_to_rgb(0.9 * x, 0.55, 0.7)

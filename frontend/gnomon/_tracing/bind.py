@@ -26,7 +26,7 @@ from gnomon._arrays.concrete import (
     wrap_unspread,
 )
 from gnomon._arrays.sharded import ShardedArray
-from gnomon._arrays.transfers import guard_arrival
+from gnomon._arrays.transfers import guard_host_value
 from gnomon._config.current import Config, config
 from gnomon._sharding.device import HOST, in_host_memory
 from gnomon._tracing.evaluation import check_execution, check_values, evaluated
@@ -141,7 +141,7 @@ def as_operand(x: Any) -> Array:
     if isinstance(x, Array):
         return x
     if Config.guards_somewhere and state.staging is None:
-        guard_arrival(x)
+        guard_host_value(x)
     return operand_of(x)
 
 

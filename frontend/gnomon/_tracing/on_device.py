@@ -19,7 +19,7 @@ import numpy as np
 
 from gnomon._arrays.aval import shaped_array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device, placed_buffer
-from gnomon._arrays.transfers import described, guard_transfer, is_given
+from gnomon._arrays.transfers import described, guard_transfer, is_user_value
 from gnomon._config.current import Config
 from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
 from gnomon.backends.errors import CompilationError, add_note
@@ -36,7 +36,7 @@ __all__ = [
     "compiling",
     "computes_on_host",
     "frozen",
-    "guard_arrivals",
+    "guard_operands",
     "input_buffer",
     "place_of",
     "program_of_function",
@@ -137,13 +137,13 @@ def _shared_buffer(x: ConcreteArray) -> Buffer:
     return x._live_buffer()
 
 
-def guard_arrivals(operands: Sequence[Any], device: Device) -> None:
+def guard_operands(operands: Sequence[Any], device: Device) -> None:
     """Apply `transfer_guard` to the arrays that a program on a device reads."""
     for x in operands:
         if isinstance(x, PlacedArray):
             if memory_of(x._device) is not memory_of(device):
                 guard_transfer("device_to_device", f"{x.aval} on {x._device!r}", device)
-        elif not in_host_memory(device) and is_given(x):
+        elif not in_host_memory(device) and is_user_value(x):
             aval = x.aval if isinstance(x, ConcreteArray) else described(x)
             guard_transfer("host_to_device", aval, device)
 
@@ -195,7 +195,7 @@ def run_op(
       CompilationError: the op cannot be compiled for the device; the message names both.
     """
     if Config.guards_somewhere:
-        guard_arrivals(operands, device)
+        guard_operands(operands, device)
     op, operands, params = with_places_as_operands(op, operands, params)
     types, values = scalars_of_uniform(operands, device)
     key = (op.full_name, frozen(params), types, device)
@@ -333,6 +333,6 @@ def run_program(
     if executable is None or program.callbacks:
         executable = _executables[key] = _compiled(copy, device, f"a call of {name}")
     if Config.guards_somewhere:
-        guard_arrivals(operands, device)
+        guard_operands(operands, device)
     buffers = [input_buffer(x, device) for x in operands]
     return _arrays(executable, buffers, device, committed)

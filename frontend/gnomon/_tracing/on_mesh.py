@@ -57,7 +57,7 @@ def run_op_on_mesh(
         made = on_device.run_op(op, operands, params, device, committed=True, weak_type=weak_type)
         return _with_shardings(made, shardings)
     if Config.guards_somewhere:
-        on_device.guard_arrivals(operands, device)
+        on_device.guard_operands(operands, device)
     op, operands, params = on_device.with_places_as_operands(op, operands, params)
     mesh = _mesh(operands)
     signature, values = on_device.scalars_of_uniform(operands, device)
@@ -101,7 +101,7 @@ def run_program_on_mesh(
             executable = compiled_on_mesh(copy, mesh, ins, shardings)
         _executables[key] = executable
     if Config.guards_somewhere:
-        on_device.guard_arrivals(operands, device)
+        on_device.guard_operands(operands, device)
     buffers = [mesh_buffer(x, s) for x, s in zip(operands, ins, strict=True)]
     return _arrays(executable, buffers, shardings, False)
 

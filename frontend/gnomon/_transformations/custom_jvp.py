@@ -128,7 +128,7 @@ class custom_jvp(Custom):  # noqa: N801
         )
         call = Call(args, self.nondiff_argnums)
         order = differentiation_order(call.operands)
-        if call.runs_at_once or (not order and not staging()):
+        if call.runs_eagerly or (not order and not staging()):
             if self.closes_over_fixed:
                 return self.fun(*rebuilt(args))
             return call.run_plainly(self.fun, rebuilt(args), "custom_jvp")

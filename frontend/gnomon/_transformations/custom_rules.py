@@ -179,7 +179,7 @@ class Call:
         self.inexact = [i for i, a in enumerate(self.avals) if is_inexact(a.dtype)]
 
     @property
-    def runs_at_once(self) -> bool:
+    def runs_eagerly(self) -> bool:
         """Whether no trace takes the call, so that it is evaluated at once."""
         return not staging() and trace_for(self.operands) is None
 

@@ -113,7 +113,7 @@ class custom_vjp(Custom):  # noqa: N801
                     "static values. Make it an ordinary argument, and return None as its cotangent."
                 )
         order = differentiation_order(call.operands)
-        if call.runs_at_once or (not order and not staging()):
+        if call.runs_eagerly or (not order and not staging()):
             return call.run_plainly(self.fun, rebuilt(args), "custom_vjp")
         traced = call.trace(self.fun, "custom_vjp")
         rules: list[Rule] = []

@@ -22,14 +22,14 @@ IsLeaf = Callable[[Any], bool] | None
 Mismatch = tuple[KeyPath, str, str]
 
 
-class _Hole:
+class _Placeholder:
     """A placeholder for each leaf of a structure without values."""
 
     def __repr__(self) -> str:
         return "*"
 
 
-HOLE = _Hole()
+HOLE = _Placeholder()
 
 
 def structure_mismatch(prefix: Any, full: Any, is_leaf: IsLeaf = None) -> Mismatch | None:

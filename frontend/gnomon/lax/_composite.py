@@ -49,7 +49,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
             )
         given = functools.partial(decomposition, **kwargs)
         call = Call(args, ())
-        if call.runs_at_once:
+        if call.runs_eagerly:
             return call.run(given)
         traced = trace_function(
             lambda tracers: (given(*call.arguments(tracers)), None),

@@ -25,11 +25,11 @@ from gnomon.numpy._dispatch import (
     INEXACT_KIND,
     NUMERIC_KIND,
     accept,
+    fast_path,
     promoted_dtypes,
     promoted_operands,
     reject_complex,
     select_op,
-    short_way,
     spread,
     zero_like,
 )
@@ -114,8 +114,8 @@ def _evaluate_remainder(x: Any, y: Any) -> Any:
     return np.where(wrong, rest + y, rest)
 
 
-def _with_short_way(name: str, numpy_function: Any, dtypes: Any, general: Any) -> Any:
-    function = short_way(numpy_function, dtypes, general)
+def _with_fast_path(name: str, numpy_function: Any, dtypes: Any, general: Any) -> Any:
+    function = fast_path(numpy_function, dtypes, general)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = general.__doc__
     function.direct = (numpy_function, dtypes)  # type: ignore[attr-defined]
@@ -123,8 +123,8 @@ def _with_short_way(name: str, numpy_function: Any, dtypes: Any, general: Any) -
 
 
 _NATIVE: Dtypes = frozenset(np.dtype(t) for t in "bhilqBHILQfd")
-remainder = _with_short_way("remainder", _evaluate_remainder, _NATIVE, _remainder)
-floor_divide = _with_short_way("floor_divide", _evaluate_floor_divide, _NATIVE, _floor_divide)
+remainder = _with_fast_path("remainder", _evaluate_remainder, _NATIVE, _remainder)
+floor_divide = _with_fast_path("floor_divide", _evaluate_floor_divide, _NATIVE, _floor_divide)
 mod = remainder
 
 

@@ -17,7 +17,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._arrays.dlpack import import_capsule
 from gnomon._arrays.dtypes import DType
-from gnomon._arrays.transfers import guard_arrival
+from gnomon._arrays.transfers import guard_host_value
 from gnomon._config.current import Config, config
 from gnomon._diagnostics.errors import warn_user
 from gnomon._sharding.device import Device, as_device
@@ -86,7 +86,7 @@ def array(
     target = None if dtype is None else _dtypes.check_user_dtype(dtype, "array")
     value = _resolved(object)
     if Config.guards_somewhere and state.staging is None:
-        guard_arrival(value)
+        guard_host_value(value)
     if copy and isinstance(value, np.ma.MaskedArray):
         value = value.data
     result = _array(value, target, copy)

@@ -195,7 +195,7 @@ def unary(
     )
 
 
-def short_way(
+def fast_path(
     numpy_function: Callable[[Any, Any], Any],
     direct: frozenset[DType],
     slow: Callable[[Any, Any], Any],
@@ -289,7 +289,7 @@ def binary(
         accept(name, x, dtypes)
         return bind(op, x, y)
 
-    function = short_way(ufunc, direct, through_op if general is None else general)
+    function = fast_path(ufunc, direct, through_op if general is None else general)
     # For operators, which have another general way.
     function.direct = (ufunc, direct)  # type: ignore[attr-defined]
     return document(

@@ -69,7 +69,7 @@ def einsum(
     arrays = promoted("einsum", *operands) if operands else []
     if not arrays:
         raise TypeError("einsum: at least one operand is needed")
-    subscripts, arrays = _without_stretched(subscripts, arrays)
+    subscripts, arrays = _without_broadcast_dimensions(subscripts, arrays)
     # The path depends only on the shapes.
     dummies = [np.broadcast_to(np.zeros((), np.float32), s) for s in _path_shapes(arrays)]
     strategy = "optimal" if optimize is True else optimize
@@ -119,7 +119,7 @@ def _path(
     return [(tuple(step[0]), step[2]) for step in info.contraction_list]
 
 
-def _without_stretched(subscripts: str, arrays: list[Array]) -> tuple[str, list[Array]]:
+def _without_broadcast_dimensions(subscripts: str, arrays: list[Array]) -> tuple[str, list[Array]]:
     """Subscripts and operands without dimensions of size one that are broadcast to longer ones.
 
     An operand is repeated along these dimensions, so it does not depend on their labels.

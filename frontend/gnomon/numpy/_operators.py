@@ -15,7 +15,7 @@ from gnomon._arrays.annotations import DeviceLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.trace import Tracer
 from gnomon.numpy._array_api import check_version
-from gnomon.numpy._dispatch import short_way
+from gnomon.numpy._dispatch import fast_path
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._updates import IndexUpdateHelper
 
@@ -144,7 +144,7 @@ def _operator(
     direct = getattr(namespace.get(function_name), "direct", None)
     if direct is not None:
         numpy_function, dtypes = direct
-        function = short_way(numpy_function, dtypes, general)
+        function = fast_path(numpy_function, dtypes, general)
 
     def reflection(self: Any, other: Any) -> Any:
         return function(other, self)

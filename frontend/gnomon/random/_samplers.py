@@ -200,10 +200,10 @@ def _from_bits(random: np.ndarray[Any, Any], shift: int, dtype: DType) -> np.nda
 
 def between(key: KeyArray, shape: Shape, dtype: DType, low: Any, high: Any) -> Array:
     """Uniform numbers in [low, high), for bounds of the dtype that broadcast to the shape."""
-    return stretched(unit_interval(key, shape, dtype), low, high)
+    return scaled_to_interval(unit_interval(key, shape, dtype), low, high)
 
 
-def stretched(unit: Array, low: Any, high: Any) -> Array:
+def scaled_to_interval(unit: Array, low: Any, high: Any) -> Array:
     """Scale numbers in [0, 1) to [low, high)."""
     if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
         return unit  # scaling by one and adding zero change nothing
@@ -266,7 +266,7 @@ def unit_to_normal(unit: Array) -> Array:
     dtype = unit.dtype
     # The interval is symmetric about zero and excludes -1, whose image is infinite.
     low = np.nextafter(np.array(-1.0, dtype), np.array(0.0, dtype)).astype(dtype)
-    u = stretched(unit, low, np.array(1.0, dtype))
+    u = scaled_to_interval(unit, low, np.array(1.0, dtype))
     return lax.mul(constant(u, np.sqrt(2)), lax.erf_inv(u))
 
 

@@ -228,12 +228,12 @@ def _near_one(a: Array, b: Array, c: Array, y: Array) -> Array:
     second = _quotient([of_d, of_minus], [of_a, of_b]) * y**apart
     parted = first * _series(a, b, 1 - apart, y)
     parted = parted + second * _series(d - a, d - b, 1 + apart, y)
-    joined = _whole_excess(a1, b1, m, y, values[7:])
+    joined = _integer_excess(a1, b1, m, y, values[7:])
     joined = gnp.where(negative, y ** gnp.where(is_whole, whole, 1), 1) * joined
     return gnp.where(is_whole, joined, parted)
 
 
-def _whole_excess(a: Array, b: Array, m: Array, y: Array, values: Sequence[_Gamma]) -> Array:
+def _integer_excess(a: Array, b: Array, m: Array, y: Array, values: Sequence[_Gamma]) -> Array:
     """2F1(a, b; a + b + m; 1 - y) for whole m >= 0: DLMF 15.8.10.
 
     ``values``: the gamma function of a + b + m, m (or 1), m + 1, a + m, b + m, a, b.

@@ -9,7 +9,7 @@ import pytest
 from iree.compiler.api import Output, Session, Source, ctypes_dl
 
 from gnomon.backends.iree.compiler_ir import CompilerIR
-from gnomon.backends.iree.in_place import own_updated_buffers
+from gnomon.backends.iree.in_place import copy_updated_buffers
 
 T, U = "tensor<8xf32>", "tensor<2xf32>"
 RAMP = [float(i) for i in range(8)]
@@ -261,5 +261,5 @@ PROGRAMS = {
 def test_copies_values_that_an_update_must_not_overwrite(name: str) -> None:
     count, text = PROGRAMS[name]
     with parsed(text) as (ir, module, _):
-        assert own_updated_buffers(ir, module) == count
-        assert own_updated_buffers(ir, module) == 0
+        assert copy_updated_buffers(ir, module) == count
+        assert copy_updated_buffers(ir, module) == 0

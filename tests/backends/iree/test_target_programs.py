@@ -19,7 +19,7 @@ import gnomon.random
 from gnomon.backends.errors import CompilationError, UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import device_code
 from gnomon.backends.iree.backend import IreeBackend, iree_backend
-from gnomon.backends.iree.targets import find_target, what_is_missing
+from gnomon.backends.iree.targets import find_target, incompatibility
 from tests.backends.devices.test_programs import ALL as ON_DEVICES
 from tests.backends.on_device import OPS, Case, check_cases, few_cases_of
 from tests.ops.check import draw_all, joint_program
@@ -106,7 +106,7 @@ def test_programs_that_run_here_compile(name: str, program: str) -> None:
 @pytest.mark.parametrize("name", LEVELS)
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p not in FACTORIZATIONS])
 def test_programs_run_on_levels_of_x86_64(name: str, program: str) -> None:
-    if missing := what_is_missing(find_target(name)):
+    if missing := incompatibility(find_target(name)):
         pytest.skip(missing)
     function, arguments = PROGRAMS[program]
     results = gnomon.jit(function).lower(*arguments).compile(target=name)(*arguments)
@@ -173,7 +173,7 @@ def test_the_op_table_compiles(name: str, part: int) -> None:
 def test_the_op_table_runs(name: str, part: int) -> None:
     """The same on levels of x86-64 that this processor has, compared with the evaluator."""
     backend = iree_backend(name)
-    if missing := what_is_missing(backend.target):
+    if missing := incompatibility(backend.target):
         pytest.skip(missing)
     dtypes = backend.target.capabilities.dtypes
     cases = [case for op in OPS[part::_PARTS] for case in few_cases_of(op, dtypes)]

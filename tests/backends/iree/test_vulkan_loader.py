@@ -48,7 +48,7 @@ class Vulkan:
     """A device and two timeline semaphores at zero, by the functions that IREE is given."""
 
     def __init__(self) -> None:
-        with vulkan_loader.our_loader():
+        with vulkan_loader.interposed_loader():
             library = ctypes.CDLL(os.environ[vulkan_loader._VARIABLE])
         self._find = library.vkGetInstanceProcAddr
         self._find.argtypes, self._find.restype = [Pointer, ctypes.c_char_p], Pointer
@@ -164,11 +164,11 @@ def test_a_wait_for_nothing_sleeps_until_its_time_is_over(vulkan: Vulkan) -> Non
 def test_the_variable_is_restored_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     name = vulkan_loader._VARIABLE
     monkeypatch.delenv(name, raising=False)
-    with vulkan_loader.our_loader():
+    with vulkan_loader.interposed_loader():
         assert Path(os.environ[name]).name == "libgnomon_vulkan.so"
     assert name not in os.environ
     monkeypatch.setenv(name, "libvulkan.so.1")
-    with pytest.raises(KeyError), vulkan_loader.our_loader():
+    with pytest.raises(KeyError), vulkan_loader.interposed_loader():
         raise KeyError
     assert os.environ[name] == "libvulkan.so.1"
 
@@ -176,8 +176,8 @@ def test_the_variable_is_restored_after_the_block(monkeypatch: pytest.MonkeyPatc
 # In processes of their own: a process opens Vulkan's loader once.
 _OPENS = """
 import os, sys
-from gnomon.backends.iree.vulkan_loader import our_loader
-with our_loader():
+from gnomon.backends.iree.vulkan_loader import interposed_loader
+with interposed_loader():
     print(os.environ.get("IREE_HAL_VULKAN_LIBVULKAN_PATH"))
 """
 

@@ -63,7 +63,7 @@ _EXP = tuple(1 / math.factorial(k + 1) for k in range(16))
 _TERMS_OF_F32 = 9
 
 
-def _enough(x: ir.Value, coefficients: Sequence[float]) -> Sequence[float]:
+def _coefficients_for(x: ir.Value, coefficients: Sequence[float]) -> Sequence[float]:
     return coefficients if type_of(x).dtype == _F64 else coefficients[:_TERMS_OF_F32]
 
 
@@ -73,13 +73,13 @@ def _log1p(x: ir.Value) -> ir.Value:
     Neither relies on rounding errors that cancel, which a driver may simplify away.
     """
     small = lowered.div(x, lowered.add(x, literal(x, 2)))
-    near = lowered.mul(small, _series(lowered.mul(small, small), _enough(x, _ATANH)))
+    near = lowered.mul(small, _series(lowered.mul(small, small), _coefficients_for(x, _ATANH)))
     far = lowered.log(lowered.add(x, literal(x, 1)))
     return lowered.select(lowered.lt(lowered.abs(x), literal(x, 0.5)), near, far)
 
 
 def _expm1(x: ir.Value) -> ir.Value:
-    near = lowered.mul(x, _series(x, _enough(x, _EXP)))
+    near = lowered.mul(x, _series(x, _coefficients_for(x, _EXP)))
     far = lowered.sub(lowered.exp(x), literal(x, 1))
     return lowered.select(lowered.lt(lowered.abs(x), literal(x, 0.5)), near, far)
 

@@ -25,13 +25,13 @@ __all__ = ["LEGALIZATIONS"]
 _CHEAP_FLOPS = 1e5
 
 
-def _must_be_chosen(body: Body) -> bool:
+def _must_not_be_speculated(body: Body) -> bool:
     """Whether a body must run only when it is chosen: it has control flow or effects."""
     return any(lookup(op).is_control_flow or has_effects(op) for op in body.operations)
 
 
 def _switch(inst: Instance) -> Sequence[ir.Value] | None:
-    if any(_must_be_chosen(body) for body in inst.bodies):
+    if any(_must_not_be_speculated(body) for body in inst.bodies):
         return None
     if sum(estimate(body).flops for body in inst.bodies) > _CHEAP_FLOPS:
         return None

@@ -66,7 +66,7 @@ _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 _AFFINITY = "#hal.device.promise<@__device_0>"
 
 
-def _passes_on(use: ir.OpOperand) -> bool:
+def _may_alias(use: ir.OpOperand) -> bool:
     """Whether a result of the using op may share the value's buffer, updated or not."""
     op = use.owner.operation
     if op.name in (_WHILE, _CASE) or len(op.results) == 0:
@@ -276,7 +276,7 @@ class _Rewriter(Emitter):
             new = self.tensors[value]
             if updates_its_origin(result):
                 new = self._copy(new)
-            elif not any(_passes_on(use) for use in result.uses):
+            elif not any(_may_alias(use) for use in result.uses):
                 with ir.InsertionPoint(self.here):
                     (new,) = self.create(BARRIER, [new.type], [new])
             self.tensors[result] = new

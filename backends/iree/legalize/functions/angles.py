@@ -216,7 +216,7 @@ def _sum(larger: ir.Value, smaller: ir.Value) -> Double:
     return total, ops.sub(smaller, ops.sub(total, larger))
 
 
-def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
+def _identity_if_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
     """``value``, or ``x`` where ``x`` is so small that both round alike; this preserves -0."""
     is_tiny = ops.lt(
         ops.abs(x), full_like(x, 2.0 ** -(_FORMATS[type_of(x).dtype].mantissa // 2 + 3))
@@ -226,7 +226,7 @@ def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
 
 def sine(x: ir.Value) -> ir.Value:
     """Sine of an f32 or f64 value."""
-    return _unless_tiny(x, _sine_and_cosine(x)[0][0])
+    return _identity_if_tiny(x, _sine_and_cosine(x)[0][0])
 
 
 def cosine(x: ir.Value) -> ir.Value:
@@ -239,4 +239,4 @@ def tangent(x: ir.Value) -> ir.Value:
     (high, low), (below, below_low) = _sine_and_cosine(x)
     quotient = ops.div(high, below)
     lost = ops.sub(low, ops.mul(quotient, below_low))
-    return _unless_tiny(x, ops.add(quotient, ops.div(lost, below)))
+    return _identity_if_tiny(x, ops.add(quotient, ops.div(lost, below)))

@@ -35,12 +35,12 @@ def _of_complex(emit: Callable[[ir.Value], ir.Value]) -> Rule:
     return rule
 
 
-def _turned(z: ir.Value) -> ir.Value:
+def _times_i(z: ir.Value) -> ir.Value:
     """``i z``."""
     return ops.complex(ops.neg(ops.imag(z)), ops.real(z))
 
 
-def _turned_back(z: ir.Value) -> ir.Value:
+def _times_minus_i(z: ir.Value) -> ir.Value:
     """``-i z``."""
     return ops.complex(ops.imag(z), ops.neg(ops.real(z)))
 
@@ -98,12 +98,12 @@ def _cosh(z: ir.Value) -> ir.Value:
 
 
 def _sin(z: ir.Value) -> ir.Value:
-    near = _turned_back(_near_sinh(_turned(z)))
+    near = _times_minus_i(_near_sinh(_times_i(z)))
     return _where(_is_within(ops.imag(z), ops.real(z)), near, ops.sin(z))
 
 
 def _cos(z: ir.Value) -> ir.Value:
-    near = _near_cosh(_turned(z))
+    near = _near_cosh(_times_i(z))
     return _where(_is_within(ops.imag(z), ops.real(z)), near, ops.cos(z))
 
 
@@ -184,7 +184,7 @@ def _rsqrt(z: ir.Value) -> ir.Value:
 
 
 def _tan(z: ir.Value) -> ir.Value:
-    near = _turned_back(_near_tanh(_turned(z)))
+    near = _times_minus_i(_near_tanh(_times_i(z)))
     return _where(_is_near(ops.imag(z), ops.real(z)), near, ops.tan(z))
 
 

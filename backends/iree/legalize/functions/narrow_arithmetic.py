@@ -213,7 +213,7 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 emulates no unsigned division, no shifts and no signs of f16 "
         "(``bitwidth emulation is not implemented yet on unsigned op``)",
         reproducer="`x // 3` of uint8 for `vulkan:portable` does not compile",
-        targets=Targets.where(stores_more=True),
+        targets=Targets.where(has_storage_only_dtypes=True),
         rules=_widened_rules,
     ),
 )

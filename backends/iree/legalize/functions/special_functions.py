@@ -115,7 +115,7 @@ _SINE = (
 )
 
 
-def _less_whole(x: ir.Value) -> ir.Value:
+def _minus_nearest_integer(x: ir.Value) -> ir.Value:
     """``x`` minus the nearest integer, exactly."""
     return ops.sub(x, ops.round(x, rounding_method="TO_NEAREST_EVEN"))
 
@@ -130,10 +130,10 @@ def _turns(x: ir.Value) -> ir.Value:
     total: ir.Value | None = None
     for k, piece in reversed(list(enumerate(_PIECES))):
         product = ops.mul(wide, full_like(wide, piece))
-        part = _less_whole(product) if k < _ROUNDED_PIECES else product
+        part = _minus_nearest_integer(product) if k < _ROUNDED_PIECES else product
         total = part if total is None else ops.add(total, part)
     assert total is not None
-    return _less_whole(total)
+    return _minus_nearest_integer(total)
 
 
 def _sine_up_to_quarter(turns: ir.Value) -> ir.Value:
@@ -152,14 +152,14 @@ def _cosine(turns: ir.Value) -> ir.Value:
     return _sine_up_to_quarter(ops.sub(full_like(turns, 0.25), ops.abs(turns)))
 
 
-def _unless_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
+def _identity_if_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
     """``value`` as f32, or ``x`` where ``x`` is so small that the two are equal."""
     is_tiny = ops.lt(ops.abs(x), full_like(x, 2.0**-13))
     return ops.select(is_tiny, x, convert(value, _F32))
 
 
 def _sin(x: ir.Value) -> ir.Value:
-    return _unless_tiny(x, _sine(_turns(x)))
+    return _identity_if_tiny(x, _sine(_turns(x)))
 
 
 def _cos(x: ir.Value) -> ir.Value:
@@ -168,7 +168,7 @@ def _cos(x: ir.Value) -> ir.Value:
 
 def _tan(x: ir.Value) -> ir.Value:
     turns = _turns(x)
-    return _unless_tiny(x, ops.div(_sine(turns), _cosine(turns)))
+    return _identity_if_tiny(x, ops.div(_sine(turns), _cosine(turns)))
 
 
 # -------------------------------------------------------------------------------------------- cbrt
@@ -331,7 +331,7 @@ def _log1p_rule(wide: np.dtype, log_of_size: Emit) -> Rule:
     return Outlined(_first(_log1p(wide, log_of_size), _in_f32_or_f64(logarithms.log1p)))
 
 
-def _by_compilers_exp(emit: Emit) -> Rule:
+def _from_compilers_exp(emit: Emit) -> Rule:
     return Outlined(_in_f32_or_f64(partial(emit, exp=exponentials.compilers_exp)))
 
 
@@ -350,10 +350,10 @@ _WIDE: dict[str, Rule] = {
     **_IN_FORMAT,
     "gnomon.log": Outlined(_only_f64(logarithms.log)),
     "gnomon.exp": Outlined(_in_f32_or_f64(exponentials.compilers_exp)),
-    "gnomon.logistic": _by_compilers_exp(exponentials.logistic),
-    "gnomon.sinh": _by_compilers_exp(exponentials.sinh),
-    "gnomon.cosh": _by_compilers_exp(exponentials.cosh),
-    "gnomon.tanh": _by_compilers_exp(exponentials.tanh),
+    "gnomon.logistic": _from_compilers_exp(exponentials.logistic),
+    "gnomon.sinh": _from_compilers_exp(exponentials.sinh),
+    "gnomon.cosh": _from_compilers_exp(exponentials.cosh),
+    "gnomon.tanh": _from_compilers_exp(exponentials.tanh),
     "gnomon.sin": Outlined(_in_f32(_sin)),
     "gnomon.cos": Outlined(_in_f32(_cos)),
     "gnomon.tan": Outlined(_in_f32(_tan)),

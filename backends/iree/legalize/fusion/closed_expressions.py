@@ -5,7 +5,7 @@ are, as it would an iota. A closed expression consists of such ops only, so each
 it: with two uses in each step, twenty steps become a million ops. Random numbers from a key that
 the program itself makes are such expressions; they took fifteen seconds to compile, or never ended.
 
-- Small values are evaluated, and become literals: `fold_closed`.
+- Small values are evaluated, and become literals: `fold_closed_expressions`.
 - In expressions of large values, a zero that the compiler cannot see is added to the iota where
   they start, so that they read a tensor like others: `open_expressions`. It runs on StableHLO,
   where each op becomes one op of IREE's.
@@ -36,7 +36,12 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_LOWERED", "fold_closed", "open_expressions"]
+__all__ = [
+    "LEGALIZATIONS",
+    "LEGALIZATIONS_OF_LOWERED",
+    "fold_closed_expressions",
+    "open_expressions",
+]
 
 # An expression with at most this many ops, copies included, is short.
 _SHORT = 16
@@ -58,7 +63,7 @@ _RAMP, _LITERAL = "stablehlo.iota", "stablehlo.constant"
 _LONG = {"gnomon.threefry2x32": _COPIES}
 
 
-def fold_closed(program: Program, target: Target) -> None:
+def fold_closed_expressions(program: Program, target: Target) -> None:
     """Replace the small closed expressions of a program by literals, in place."""
     for function in program.functions:
         _fold(program.body(symbol_name(function)))
@@ -225,7 +230,7 @@ LEGALIZATIONS = (
         doc="evaluate long expressions of literals and iotas alone, where the value is small",
         upstream=_COPIED,
         reproducer="two sines of an iota make over ten kernels instead of one",
-        run=fold_closed,
+        run=fold_closed_expressions,
     ),
 )
 

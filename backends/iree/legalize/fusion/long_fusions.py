@@ -82,7 +82,7 @@ def _split(body: Body, sizes: _Sizes) -> None:
     stored: dict[ir.Value, ir.Value] = {}
     # Literals, and values computed from literals alone, are repeated in each kernel.
     literals: set[ir.Value] = set()
-    twins: dict[tuple[ir.Value, ...], _Cluster] = {}
+    duplicates: dict[tuple[ir.Value, ...], _Cluster] = {}
     for op in body.operations:
         if lookup(op).is_control_flow:
             for inner in bodies_of(op):
@@ -102,7 +102,7 @@ def _split(body: Body, sizes: _Sizes) -> None:
                     stored[x] = _barrier(x)
                 op.operands[i] = stored[x]
         if op.name == _CALL:
-            joined = _with_twin(joined, twins, tuple(op.operands))
+            joined = _with_duplicate(joined, duplicates, tuple(op.operands))
         clusters |= dict.fromkeys(results, joined)
 
 
@@ -122,19 +122,21 @@ def _joined(clusters: Iterable[_Cluster], size: int) -> tuple[_Cluster, set[_Clu
     return joined, left
 
 
-def _with_twin(
-    cluster: _Cluster, twins: dict[tuple[ir.Value, ...], _Cluster], operands: tuple[ir.Value, ...]
+def _with_duplicate(
+    cluster: _Cluster,
+    duplicates: dict[tuple[ir.Value, ...], _Cluster],
+    operands: tuple[ir.Value, ...],
 ) -> _Cluster:
     """The cluster of a call, merged with that of an earlier call of the same operands.
 
     When the sine and the cosine of one value are inlined, their common part is computed once. This
     connects the two clusters, whether there is room or not.
     """
-    twin = twins.setdefault(operands, cluster).whole()
-    if twin is not cluster:
-        twin.size += cluster.size
-        cluster.merged = twin
-    return twin
+    duplicate = duplicates.setdefault(operands, cluster).whole()
+    if duplicate is not cluster:
+        duplicate.size += cluster.size
+        cluster.merged = duplicate
+    return duplicate
 
 
 def _barrier(value: ir.Value) -> ir.Value:

@@ -113,7 +113,7 @@ def _native(
     params = dict(inst.params)
     dtype = inst.type.dtype
     lhs, rhs = convert(lhs, dtype), convert(rhs, dtype)
-    padding = params["padding"] = _without_rest(inst, g)
+    padding = params["padding"] = _without_unused_padding(inst, g)
     if any(low < 0 or high < 0 for low, high in padding):
         lhs = _spread(lhs, g.lhs_spec[2:], padding, g.lhs_dilation)
         params |= {"padding": ((0, 0),) * g.rank, "lhs_dilation": (1,) * g.rank}
@@ -129,7 +129,7 @@ def _native(
     return transpose(result, _inverse((g.out_spec[0], *g.out_spec[2:], g.out_spec[1])))
 
 
-def _without_rest(inst: Instance, g: Geometry) -> tuple[tuple[int, int], ...]:
+def _without_unused_padding(inst: Instance, g: Geometry) -> tuple[tuple[int, int], ...]:
     """The padding, cut so that no input is left after the window in dimensions with one window.
 
     IREE drops such a dimension, assuming that the input is as large as the window: it rejects a

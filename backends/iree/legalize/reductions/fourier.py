@@ -53,7 +53,7 @@ def fourier_rules(target: Target) -> dict[str, Rule]:
     def fft(inst: Instance) -> Sequence[ir.Value] | None:
         if inst.type.size == 0 or inst.operand_types[0].size == 0:
             return [zeros(inst.type)]
-        products = [_products_a_point(n) for n in inst.params["lengths"]]
+        products = [_products_per_point(n) for n in inst.params["lengths"]]
         is_large = inst.type.size * sum(products) > _MAX_PRODUCTS
         # A chirp takes seconds to compile.
         if capabilities.host_calls and capabilities.host_memory and (0 in products or is_large):
@@ -63,14 +63,14 @@ def fourier_rules(target: Target) -> dict[str, Rule]:
     return {"gnomon.fft": fft}
 
 
-def _products_a_point(length: int) -> int:
+def _products_per_point(length: int) -> int:
     """The multiplications per point of a transform by products of matrices; 0 for a chirp."""
     if length <= _DIRECT:
         return length
     p = _factor(length)
     if p == length:
         return length if length <= _DIRECT_PRIME else 0
-    rest = _products_a_point(length // p)
+    rest = _products_per_point(length // p)
     return rest and p + rest
 
 
