@@ -92,7 +92,8 @@ class Executable(Protocol):
     """A compiled program, loaded on a device.
 
     Optional methods: ``serialize() -> bytes``, ``memory_analysis()``, ``cost_analysis()``,
-    ``as_text()``.
+    ``as_text()``. Optional attribute: ``launcher``, a `gnomon._native.Launcher` that makes common
+    calls without Python code.
     """
 
     @property

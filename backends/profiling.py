@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from gnomon._native import set_recording
+
 __all__ = [
     "COMPILER",
     "DEVICE",
@@ -225,6 +227,7 @@ def start() -> Recorder:
         _State.recorder = Recorder()
         for watched in _watched:
             setattr(watched.owner, watched.method, watched.recording)
+        set_recording(True)
         return _State.recorder
 
 
@@ -240,6 +243,7 @@ def stop() -> Recorder:
             raise RuntimeError("No profile started")
         for watched in _watched:
             setattr(watched.owner, watched.method, watched.original)
+        set_recording(False)
         _State.recorder = None
     recorder.finish()
     return recorder

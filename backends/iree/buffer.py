@@ -45,6 +45,8 @@ _STORAGE_TYPES: dict[np.dtype[Any], np.dtype[Any]] = {
     if dtype.kind == "V" or (dtype.itemsize == 1 and dtype.kind == "f")
 }
 
+_ndarray = np.ndarray
+
 _IMPORTED_USAGE = OWNED_USAGE | IMPORTED_USAGE_BIT
 
 # Copying fewer bytes than this is quicker than importing them (2.5 us against 6 at 1 kB).
@@ -311,16 +313,17 @@ class Buffer:
         """
         host = self._host
         if host is None:
-            self.wait()
-            if self._array is not None:
-                host = self._array.view()
+            if self._pending is not None or self._deleted is not None:
+                self.wait()
+            array, view = self._array, self._view
+            if array is not None:
+                host = array.view()
+            elif view.byte_length == 0:
+                host = np.empty(self.shape, self.dtype)
             else:
-                if self._view.byte_length == 0:
-                    host = np.empty(self.shape, self.dtype)
-                else:
-                    # The mapping's own asarray() takes four times as long, and views of its result
-                    # do not keep the memory alive.
-                    host = np.ndarray(self.shape, self.dtype, self._view.map())
+                # The mapping's own asarray() takes four times as long, and views of its result do
+                # not keep the memory alive.
+                host = _ndarray(self.shape, self.dtype, view.map())
             host.flags.writeable = False
             self._host = host
         return host
@@ -337,7 +340,8 @@ class Buffer:
             ExecutionError: the program that computes it failed.
             BufferDeletedError: the buffer was deleted or donated.
         """
-        self._check_alive()
+        if self._deleted is not None:
+            self._check_alive()
         if self._pending is not None:
             self._pending.wait()
             self._pending = None

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from gnomon._native import __file__ as native_file
+from gnomon._native import next_runtime_generation, runtime_generation
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.vulkan_loader import interposed_loader
 from gnomon.dialects.deferred import Deferred
@@ -69,20 +70,11 @@ class ProcessState:
     """State of this process that a forked child does not share."""
 
     lock: ClassVar[Any] = threading.RLock()
-    generation: ClassVar[int] = 0
     forks: ClassVar[int] = 0
 
 
 def _make_immortal(value: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
-
-
-def runtime_generation() -> int:
-    """A number that changes when programs must be loaded again.
-
-    It changes in a forked child, and after a device was lost.
-    """
-    return ProcessState.generation
 
 
 def forks() -> int:
@@ -273,7 +265,7 @@ class DriverState:
         with ProcessState.lock:
             if _drivers.get(self._key) is self:
                 del _drivers[self._key]
-                ProcessState.generation += 1
+                next_runtime_generation()
                 self.memory.abandon(
                     f"the value was on {self.name}, which was lost before it was read, by {error}; "
                     "compute it again: the next use of the device starts it anew"
@@ -465,7 +457,7 @@ def _wait_for_all_work() -> None:
 def _after_fork_in_child() -> None:
     """Make the child create devices of its own, since threads do not survive a fork."""
     ProcessState.lock = threading.RLock()
-    ProcessState.generation += 1
+    next_runtime_generation()
     ProcessState.forks += 1
     for state in _drivers.values():
         state.memory.abandon(

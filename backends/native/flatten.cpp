@@ -119,7 +119,7 @@ void Flattener::flatten_call(const Environment &env, DictLayouts &layouts,
             flatten(argument);
     }
 
-    if (NB_DICT_GET_SIZE(kwargs) != 0) {
+    if (kwargs && NB_DICT_GET_SIZE(kwargs) != 0) {
         size_t first = pending_.size();
         std::shared_ptr<const DictLayout> layout = collect_dict(kwargs);
         for (uint32_t position : layout->order) {

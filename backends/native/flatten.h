@@ -86,6 +86,7 @@ struct StaticArguments {
 // children of mutable containers are held.
 class Flattener {
   public:
+    // `kwargs` may be null.
     void flatten_call(const Environment &env, DictLayouts &layouts,
                       std::shared_ptr<LeafTokens> tokens, const StaticArguments &statics,
                       PyObject *args, PyObject *kwargs);

@@ -1,6 +1,6 @@
 // The Python module gnomon._native.
 
-#include "signature_cache.h"
+#include "dispatcher.h"
 
 #include <nanobind/nanobind.h>
 
@@ -39,12 +39,31 @@ int clear_cache(PyObject *self) {
     return 0;
 }
 
+template <typename T> int clear(PyObject *self) {
+    if (nb::inst_ready(self))
+        nb::inst_ptr<T>(self)->clear();
+    return 0;
+}
+
 PyType_Slot key_slots[] = {
     {Py_tp_traverse, (void *) traverse<Key>}, {Py_tp_clear, (void *) clear_key}, {0, nullptr}};
 
 PyType_Slot cache_slots[] = {{Py_tp_traverse, (void *) traverse<SignatureCache>},
                              {Py_tp_clear, (void *) clear_cache},
                              {0, nullptr}};
+
+PyType_Slot launcher_slots[] = {{Py_tp_traverse, (void *) traverse<Launcher>},
+                                {Py_tp_clear, (void *) clear<Launcher>},
+                                {0, nullptr}};
+
+PyType_Slot entry_slots[] = {{Py_tp_traverse, (void *) traverse<DirectEntry>},
+                             {Py_tp_clear, (void *) clear<DirectEntry>},
+                             {0, nullptr}};
+
+// Nothing is to be cleared: the cache breaks the cycles through it.
+PyType_Slot dispatcher_slots[] = {{Py_tp_traverse, (void *) traverse<Dispatcher>},
+                                  {Py_tp_call, (void *) call_dispatcher},
+                                  {0, nullptr}};
 
 void require_callable(nb::handle object, const char *name) {
     if (!PyCallable_Check(object.ptr()))
@@ -54,7 +73,7 @@ void require_callable(nb::handle object, const char *name) {
 } // namespace
 
 NB_MODULE(_native, m) {
-    m.doc() = "The native part of gnomon: looks up the program of a call by its signature.";
+    m.doc() = "The native part of gnomon: looks up and runs the program of a call.";
 
     // Jitted functions that are still referenced when the interpreter ends, for example from a
     // module's globals, are not leaks. The tests look for real leaks.
@@ -143,6 +162,113 @@ Raises:
         .def_prop_ro("hits", &SignatureCache::hits, "The number of lookups that found an entry.")
         .def_prop_ro("misses", &SignatureCache::misses,
                      "The number of lookups of cacheable calls that found no entry.");
+
+    m.def(
+        "runtime_generation", [] { return Launcher::generation; },
+        "A number that changes when programs must be loaded again.");
+    m.def(
+        "next_runtime_generation", [] { ++Launcher::generation; },
+        "Makes all loaded programs invalid.");
+    m.def(
+        "set_recording", [](bool on) { Launcher::recording = on; }, "on"_a,
+        "Sets whether calls are recorded, so that all must be made in Python.");
+
+    m.def(
+        "set_context",
+        [](nb::object context) {
+            PyObject *old = Dispatcher::context;
+            Dispatcher::context = context.is_none() ? nullptr : context.release().ptr();
+            Py_XDECREF(old);
+        },
+        "context"_a.none(),
+        "Sets the context of all look-ups; None if it differs between threads, or if operands are "
+        "checked.");
+    m.def(
+        "count_staging", [](int change) { Dispatcher::staging += change; }, "change"_a,
+        "Changes the number of traces in progress, in all threads, that stage all ops.");
+
+    nb::class_<CallLock>(m, "CallLock", "A lock for `with` that is quick where it is free.")
+        .def(nb::init<>())
+        .def(
+            "__enter__",
+            [](CallLock &self) {
+                self.acquire();
+                return nb::none();
+            },
+            nb::sig("def __enter__(self) -> None"))
+        .def(
+            "__exit__", [](CallLock &self, nb::args) { self.release(); },
+            nb::sig("def __exit__(self, *exception: object) -> None"));
+
+    nb::class_<Launcher>(m, "Launcher", nb::type_slots(launcher_slots),
+                         "Runs a loaded program of IREE without a Python frame.")
+        .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::sequence, bool,
+                      nb::object, nb::object>(),
+             "buffer_type"_a, "view_type"_a, "list_type"_a, "device"_a, "output_types"_a,
+             "keeps_results"_a, "failed"_a, "owned"_a,
+             R"(Makes a launcher without a program.
+
+Args:
+  buffer_type: The class of buffers.
+  view_type, list_type: IREE's classes of buffer views and of lists of arguments.
+  device: The device of all buffers.
+  output_types: The shape and dtype of each result.
+  keeps_results: Whether IREE's list of results, and with it their memory, is kept until the next
+    call, which saves 0.4 us.
+  failed: Called with an exception of the program and the state; raises the error to report, if it
+    is another.
+  owned: Called with the list of results and the state when an argument is in memory of NumPy;
+    returns the results in memory of their own.)")
+        .def("bind", &Launcher::bind, "pack"_a, "context"_a, "invoke"_a, "function"_a, "loaded"_a,
+             R"(Sets the loaded program.
+
+Args:
+  pack: Called with `context`, a tuple of views and an empty dict; returns a list of arguments.
+  invoke: Called with `function`, the list of arguments and that of results.
+  loaded: Has a `lock`, which is held during a call (a call that would wait for it is left to
+    Python), the `state` for `Buffer.view_for`, and `slow`, which a slow call sets to True.)")
+        .def_rw("ready", &Launcher::ready,
+                "Whether the next call may be made. `bind` and a slow call set it to False.");
+
+    nb::class_<DirectEntry>(m, "DirectEntry", nb::type_slots(entry_slots),
+                            "The entry of a signature whose calls need no Python code.")
+        .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::sequence, nb::sequence,
+                      nb::sequence, nb::object>(),
+             "launcher"_a, "array_type"_a, "general"_a, "host_buffer"_a, "captures"_a, "avals"_a,
+             "donated"_a, "unflatten"_a.none(),
+             R"(Makes an entry for a launcher.
+
+Args:
+  array_type: The class of arrays: of the results, and of leaves whose buffer is in `_buffer`.
+  general: The entry to call, with the list of leaves, when the launcher does not take the call.
+  host_buffer: Called with a leaf that has no buffer; returns one.
+  captures: Buffers of arguments after the leaves.
+  avals: The types of the results.
+  donated: The positions of leaves that a call deletes.
+  unflatten: Called with the list of results; None if the result is a single array.)")
+        .def(
+            "__call__",
+            [](DirectEntry &self, nb::list leaves) {
+                References given;
+                for (nb::handle leaf : leaves)
+                    given.push_borrowed(leaf.ptr());
+                return self.call(given);
+            },
+            "leaves"_a, nb::sig("def __call__(self, leaves: list) -> object"),
+            "Runs the program on the dynamic leaves of a call.");
+
+    nb::class_<Dispatcher>(m, "Dispatcher", nb::type_slots(dispatcher_slots),
+                           R"(The base class of compiled functions: looks up and runs a call.
+
+All calls that are not in the cache are made by the method `_call(args, kwargs)` of the subclass.)")
+        .def(nb::init<nb::object, nb::object, nb::object>(), "cache"_a, "config"_a, "state"_a,
+             R"(Makes a compiled function.
+
+Args:
+  cache: A SignatureCache.
+  config: While there is no context for all threads, its attribute `token` is the context of
+    look-ups, and `_call` makes all calls if its attribute `operands_somewhere` is true.
+  state: While a trace stages ops, `_call` makes all calls if its attribute `staging` is not None.)");
 }
 
 } // namespace gnomon

@@ -80,18 +80,50 @@ nb::tuple SignatureCache::lookup(nb::tuple args, nb::dict kwargs, nb::handle con
     return nb::steal<nb::tuple>(result);
 }
 
+nb::object SignatureCache::call(PyObject *args, PyObject *kwargs, nb::handle context) {
+    Lease flattener(*this);
+    Table::iterator found;
+    try {
+        flattener->flatten_call(environment_, layouts_, tokens_of(context), statics_, args, kwargs);
+        if (flattener->is_uncached)
+            return nb::object();
+        found = find(flattener->signature);
+    } catch (nb::python_error &) {
+        return nb::object(); // `lookup` raises the error again
+    } catch (nb::builtin_exception &) {
+        return nb::object();
+    }
+    if (found == table_.end())
+        return nb::object();
+    ++hits_;
+    // The call may run Python code that removes the entry.
+    nb::object entry = found->second.entry;
+    if (DirectEntry *direct = found->second.direct)
+        return direct->call(flattener->leaves);
+    nb::object leaves = flattener->leaves.release_to_list();
+    PyObject *given[] = {leaves.ptr()};
+    nb::object result = nb::steal(PyObject_Vectorcall(entry.ptr(), given, 1, nullptr));
+    if (!result.is_valid())
+        nb::raise_python_error();
+    return result;
+}
+
 void SignatureCache::insert(nb::handle_t<Key> key_object, nb::object entry) {
     if (entry.is_none())
         throw nb::type_error("the entry of a SignatureCache must not be None, which lookup returns "
                              "if there is no entry");
     const Key *key = nb::inst_ptr<Key>(key_object);
+    DirectEntry *direct =
+        nb::isinstance<DirectEntry>(entry) ? nb::inst_ptr<DirectEntry>(entry) : nullptr;
     auto found = find(key->signature);
     if (found != table_.end()) {
         // The old entry is dropped at the end of this function, when the table is consistent.
         std::swap(found->second.entry, entry);
+        found->second.direct = direct;
         return;
     }
-    table_.emplace(key->signature.hash, Slot{nb::borrow(key_object), key, std::move(entry)});
+    table_.emplace(key->signature.hash,
+                   Slot{nb::borrow(key_object), key, std::move(entry), direct});
     ++generation_;
 }
 

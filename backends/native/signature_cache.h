@@ -1,6 +1,7 @@
 // The cache of a compiled function, which maps the signature of a call to the entry to run.
 #pragma once
 
+#include "direct_entry.h"
 #include "flatten.h"
 
 #include <cstdint>
@@ -37,6 +38,10 @@ class SignatureCache {
 
     // (entry or None, leaves, key or None)
     nb::tuple lookup(nb::tuple args, nb::dict kwargs, nb::handle context);
+    // Runs the entry of a call; an entry that is no `DirectEntry` is called with a list of leaves.
+    // The result is invalid if there is no entry, or if `lookup` raises an error for the arguments.
+    // `kwargs` may be null.
+    nb::object call(PyObject *args, PyObject *kwargs, nb::handle context);
     void insert(nb::handle_t<Key> key, nb::object entry);
     void clear();
 
@@ -52,6 +57,7 @@ class SignatureCache {
         nb::object key_object;
         const Key *key; // inside key_object
         nb::object entry;
+        DirectEntry *direct; // inside entry; null if it is of another type
     };
     using Table = std::unordered_multimap<uint64_t, Slot>;
 

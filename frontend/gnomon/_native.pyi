@@ -51,3 +51,84 @@ class SignatureCache:
     @property
     def misses(self) -> int:
         """The number of lookups of cacheable calls that found no entry."""
+
+def runtime_generation() -> int:
+    """A number that changes when programs must be loaded again."""
+
+def next_runtime_generation() -> None:
+    """Makes all loaded programs invalid."""
+
+def set_recording(on: bool) -> None:
+    """Sets whether calls are recorded, so that all must be made in Python."""
+
+def set_context(context: object) -> None:
+    """Sets the context of all look-ups.
+
+    None if it differs between threads, or if operands are checked.
+    """
+
+def count_staging(change: int) -> None:
+    """Changes the number of traces in progress, in all threads, that stage all ops."""
+
+@final
+class CallLock:
+    """A lock for ``with`` that is quick where it is free."""
+
+    def __init__(self) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+@final
+class Launcher:
+    """Runs a loaded program of IREE without a Python frame."""
+
+    ready: bool
+    """Whether the next call may be made. `bind` and a slow call set it to False."""
+
+    def __init__(
+        self,
+        buffer_type: type,
+        view_type: type,
+        list_type: type,
+        device: object,
+        output_types: Sequence[tuple[tuple[int, ...], Any]],
+        keeps_results: bool,
+        failed: Callable[[BaseException, Any], None],
+        owned: Callable[[list[Any], Any], Sequence[Any]],
+    ) -> None: ...
+    def bind(
+        self,
+        pack: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any],
+        context: object,
+        invoke: Callable[[Any, Any, Any], None],
+        function: object,
+        loaded: object,
+    ) -> None:
+        """Sets the loaded program."""
+
+@final
+class DirectEntry:
+    """The entry of a signature whose calls need no Python code."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        array_type: type,
+        general: Callable[[list[Any]], Any],
+        host_buffer: Callable[[Any], Any],
+        captures: Sequence[Any],
+        avals: Sequence[Any],
+        donated: Sequence[int],
+        unflatten: Callable[[list[Any]], Any] | None,
+    ) -> None: ...
+    def __call__(self, leaves: list[Any]) -> Any:
+        """Runs the program on the dynamic leaves of a call."""
+
+class Dispatcher:
+    """The base class of compiled functions: looks up and runs a call.
+
+    All calls that are not in the cache are made by the method ``_call(args, kwargs)`` of the
+    subclass.
+    """
+
+    def __init__(self, cache: SignatureCache, config: object, state: object) -> None: ...

@@ -19,6 +19,7 @@ from gnomon._arrays.aval import ShapedArray, shaped_array
 from gnomon._arrays.concrete import ConcreteArray, wrap, wrap_buffer
 from gnomon._arrays.dlpack import import_capsule
 from gnomon._sharding.device import HOST
+from gnomon.backends.errors import BufferDeletedError
 from gnomon.dialects import types
 
 
@@ -35,6 +36,8 @@ class Buffer:
         return self.value
 
     def wait(self) -> None:
+        if self.value is None:
+            raise BufferDeletedError("deleted")
         self.ready = True
 
     def is_ready(self) -> bool:

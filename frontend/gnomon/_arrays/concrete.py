@@ -21,6 +21,7 @@ from gnomon._arrays.transfers import guard_transfer
 from gnomon._config.current import Config
 from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
 from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
+from gnomon.backends.errors import BufferDeletedError
 from gnomon.backends.interface import Buffer
 
 __all__ = [
@@ -92,8 +93,13 @@ class ConcreteArray(Array):
         """
         value = self._value
         if value is None:
-            buffer = self._live_buffer()
-            value = buffer.to_numpy()
+            buffer = self._buffer
+            if buffer is None:
+                raise self._deleted_error()
+            try:
+                value = buffer.to_numpy()
+            except BufferDeletedError:
+                raise self._deleted_error() from None
             if type(value) is not _ndarray:
                 value = np.asarray(value)
             self._value = value
@@ -129,7 +135,13 @@ class ConcreteArray(Array):
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the value is computed; the array itself."""
         if self._value is None:
-            self._live_buffer().wait()
+            buffer = self._buffer
+            if buffer is None:
+                raise self._deleted_error()
+            try:
+                buffer.wait()
+            except BufferDeletedError:
+                raise self._deleted_error() from None
         return self
 
     def is_ready(self) -> bool:
@@ -207,7 +219,9 @@ class ConcreteArray(Array):
     def __array__(
         self, dtype: Any = None, copy: bool | None = None
     ) -> np.ndarray[Any, np.dtype[Any]]:
-        value = self.numpy_value()
+        value = self._value
+        if value is None:
+            value = self.numpy_value()
         if copy:
             return np.array(value, dtype=dtype, copy=True)
         if dtype is not None and np.dtype(dtype) != value.dtype:

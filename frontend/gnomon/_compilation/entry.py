@@ -11,6 +11,7 @@ from gnomon._arrays.concrete import ConcreteArray, PlacedArray, placed_buffer, w
 from gnomon._arrays.sharded import sharded_buffer
 from gnomon._compilation.arguments import Call
 from gnomon._config.current import Config, config
+from gnomon._native import DirectEntry
 from gnomon._sharding.device import HOST, Device, in_host_memory
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.sharding import Sharding
@@ -60,6 +61,22 @@ class Entry:
     def _buffers_of(self, captures: Sequence[Array]) -> list[Any]:
         """Buffers of the captured arrays that no later call deletes."""
         return [HOST.backend.put(c.numpy_value(), HOST) for c in captures]
+
+    def direct(self) -> Callable[[list[Any]], Any]:
+        """The entry for a cache: one that makes common calls without Python code, if possible."""
+        launcher = getattr(self._executable, "launcher", None)
+        if launcher is None or type(self) is not Entry:
+            return self
+        return DirectEntry(
+            launcher,
+            ConcreteArray,
+            self,
+            _host_buffer,
+            self._captures,
+            self._avals,
+            self._donated,
+            None if self._single else self._tree.maker(),
+        )
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run on the dynamic leaves of a call."""

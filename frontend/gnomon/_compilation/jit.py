@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from gnomon._compilation.shardings import Demands, Shardings, no_demands
 from gnomon._compilation.stages import TracedFunction, aval_of
 from gnomon._compilation.tiered import TieredEntry
 from gnomon._config.current import config
-from gnomon._native import UNCACHED, SignatureCache
+from gnomon._native import UNCACHED, Dispatcher, SignatureCache
 from gnomon._sharding.device import (
     Device,
     as_device,
@@ -227,8 +227,13 @@ def _device_of_shardings(demands: Demands) -> Device | None:
     return found
 
 
-class JitFunction(Generic[P, R]):
+class JitFunction(Dispatcher, Generic[P, R]):
     """A jitted function, which is traced and compiled for each new signature."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """Run the compiled program of this signature, compiling it if it is new."""
 
     def __init__(
         self,
@@ -241,13 +246,14 @@ class JitFunction(Generic[P, R]):
         demands: Demands = no_demands,
         tiered: bool | None = None,
     ) -> None:
-        functools.update_wrapper(self, fun)
-        self._fun = fun
         self._treatment = Treatment.of(
             fun, static_argnums, static_argnames, donate_argnums, donate_argnames
         )
         programs = _programs_of(fun, self._treatment, place, demands, tiered)
         self._cache, self._tiered_entries = programs
+        super().__init__(self._cache, config, state)
+        functools.update_wrapper(self, fun)
+        self._fun = fun
         self._place = place
         self._demands = demands
         self._tiered = tiered
@@ -266,8 +272,8 @@ class JitFunction(Generic[P, R]):
             return self
         return functools.partial(self, instance)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the compiled program of this signature, compiling it if it is new."""
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a call for which `Dispatcher` has found no entry, or that may be traced."""
         try:
             entry, leaves, key = self._cache.lookup(args, kwargs, config.token)
         except (OverflowError, TypeError, ValueError):
@@ -286,9 +292,11 @@ class JitFunction(Generic[P, R]):
                 # The function closes over a tracer (a jitted inner function under grad): the call
                 # becomes part of that trace, and the result cannot be cached for other traces.
                 return self._call_traced(args, kwargs)
-            entry = self._entry(traced, call, place, shardings, start)
+            compiled = self._entry(traced, call, place, shardings, start)
             if config.checks_values:
-                entry = CheckedEntry(entry, self._fun, call)
+                entry = CheckedEntry(compiled, self._fun, call)
+            else:
+                entry = compiled.direct() if isinstance(compiled, Entry) else compiled
             assert key is not None  # only calls with tracers have none
             self._cache.insert(key, entry)
             remember_signature(self._fun, call)

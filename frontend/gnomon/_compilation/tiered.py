@@ -69,7 +69,7 @@ class TieredEntry:
         self._captures = traced.captures
         self._donated = donated = usable_donations(call, traced.avals)
         self._outcome = traced.avals, traced.tree
-        self._entry: Entry | None = None
+        self._entry: Callable[[list[Any]], Any] | None = None
         checks = config.enable_checks
 
         def compile_entry() -> Entry:
@@ -107,7 +107,8 @@ class TieredEntry:
                 except Overtaken:
                     entry = program.compiled(wait=True)
             # In this order, because other threads read `_entry` once `_program` is None.
-            self._entry = entry
+            assert entry is not None
+            self._entry = entry.direct()
             self._program = None
         return self._entry(leaves)  # type: ignore[misc]
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gnomon._config.options import OPTIONS, PREFIXES, Option, option_of
+from gnomon._native import set_context
 from gnomon.backends import platforms
 
 __all__ = ["Config", "config", "follow_host_engine"]
@@ -220,6 +221,8 @@ def _refresh_tokens() -> None:
     ):
         anywhere = any(overrides[attribute] for overrides in _active_overrides)
         setattr(Config, somewhere, getattr(Config, attribute) or anywhere)
+    same_everywhere = not (_active_overrides or Config.operands_somewhere)
+    set_context(Config.token if same_everywhere else None)
 
 
 def follow_host_engine() -> None:

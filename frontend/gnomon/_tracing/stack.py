@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gnomon._config.current import Config, config
+from gnomon._native import count_staging
 from gnomon._sharding.device import default_device
 from gnomon._tracing.on_device import place_of
 from gnomon._tracing.trace import Trace
@@ -75,13 +76,17 @@ def active(trace: Trace) -> Iterator[Trace]:
     """Make a trace the innermost one."""
     outer = state.staging
     state.stack.append(trace)
-    if trace.staging:
+    stages = trace.staging
+    if stages:
         state.staging = trace
+        count_staging(1)
     try:
         yield trace
     finally:
         state.stack.pop()
         state.staging = outer
+        if stages:
+            count_staging(-1)
         trace.finished = True
 
 

@@ -78,9 +78,13 @@ class PyTreeDef:
             raise ValueError(
                 f"the structure {self} has {self._spec.num_leaves} leaves, got {len(leaves)}"
             )
+        return self.maker()(leaves)
+
+    def maker(self) -> Callable[[Iterable[Any]], Any]:
+        """A function that is `unflatten`, for leaves of which there are as many as needed."""
         if self._makes is None:
             self._makes = sorted_dictionaries(self._spec)
-        return self._makes.unflatten(leaves)
+        return self._makes.unflatten
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The subtrees of ``tree`` at the leaves of this structure.
