@@ -67,13 +67,13 @@ ROOMS = (
 )
 
 
-# What the runtime's distribution depends on.
+# The packages that the runtime's distribution depends on.
 RUNTIME_IMPORTS = frozenset({"gnomon_runtime", "numpy", "ml_dtypes", "iree"})
 
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module, as it is written in one file."""
+    """An imported module, as one file spells it."""
 
     importer: str
     target: str
@@ -88,7 +88,7 @@ def product_files() -> dict[str, Path]:
         base = ROOT / folder
         for path in base.rglob("*.py"):
             parts = path.relative_to(base).with_suffix("").parts
-            # In a checkout that is worked on, links may lay the packages out as they are installed.
+            # A working checkout may contain links that lay the packages out as they are installed.
             linked = any(parent.is_symlink() for parent in path.parents)
             if linked or "__pycache__" in parts:
                 continue

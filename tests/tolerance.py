@@ -74,7 +74,7 @@ def judge(off: np.ndarray, units: float, actual: Any, expected: Any, message: st
 def assert_near(
     actual: Any, expected: Any, units: float, scale: float = 0.0, message: str = ""
 ) -> None:
-    """Compare arrays, or pytrees of them, whose elements are computed together.
+    """Compare arrays, or pytrees of them, whose elements are computed from each other.
 
     Args:
       actual: the result.

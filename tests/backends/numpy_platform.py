@@ -29,7 +29,7 @@ from gnomon.dialects.functions import Program
 
 @dataclass(eq=False)
 class Device:
-    """A device with so many bytes of memory."""
+    """A device with a given number of bytes of memory."""
 
     id: int
     backend: NumpyBackend

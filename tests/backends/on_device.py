@@ -67,7 +67,7 @@ def cases_of(op: str, dtypes: Collection[str] = frozenset(DTYPES)) -> list[Case]
     """
     rows = [row for row in ROWS if row.op == op]
     if f"gnomon.{op}" in HOST_OPS:
-        # Python evaluates the op: what a row puts around it only costs time to compile.
+        # Python evaluates the op, so compiling the rest of a row only costs time.
         rows = [replace(row, around=None) for row in rows]
     chosen: list[Case] = []
     for i, row in enumerate(rows):
@@ -81,7 +81,7 @@ def cases_of(op: str, dtypes: Collection[str] = frozenset(DTYPES)) -> list[Case]
 def few_cases_of(op: str, dtypes: Collection[str]) -> list[Case]:
     """An op's first row in f32 and in another dtype, which differs from op to op.
 
-    Dtypes that are computed in bytes are left out: `backends/narrow.py` has tests of its own.
+    Dtypes that are computed in bytes are left out: `backends/narrow.py` has its own tests.
     """
     cases = [case for case in cases_of(op, dtypes) if not is_narrow(case[1])]
     cases = [case for case in cases if case[0] is cases[0][0]]

@@ -1,4 +1,4 @@
-"""The platforms besides the host's that tests run on where they are, as parameters of tests."""
+"""The platforms other than the host's, as parameters of tests; absent ones are skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The face of backends, and the registry of platforms: several devices, and what goes wrong."""
+"""The interface of backends and the registry of platforms: several devices, and errors."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ except gn.errors.BackendUnavailable as error:
 
 
 def run(program: str, argument: str, **environment: str) -> list[str]:
-    """The lines that a program prints in a process of its own."""
+    """The lines that a program prints in a separate process."""
     result = subprocess.run(
         [sys.executable, "-c", program, argument],
         env={**os.environ, **environment},
@@ -230,7 +230,7 @@ def run(program: str, argument: str, **environment: str) -> list[str]:
 def test_the_environment_chooses_platforms() -> None:
     lines = run(PROGRAM, "vulkan", GNOMON_PLATFORMS="nowhere,cpu")
     assert lines[0] == "nowhere []"
-    # A platform that is not there says so when it is used; the host goes on.
+    # Using a missing platform raises a named error; the host keeps working.
     assert lines[1] == "2.0 [CpuDevice(id=0)]"
     assert lines[2].startswith("named: unknown platform 'nowhere': the platforms are 'cpu'")
     assert lines[3].startswith("named: the platform 'vulkan' is not among those in use: nowhere, ")

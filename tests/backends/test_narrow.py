@@ -1,4 +1,4 @@
-"""8-bit floats and integers of 4 and 2 bits, which compiled programs hold in bytes."""
+"""8-bit floats and integers of 4 and 2 bits, which compiled programs store in bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CODES = np.arange(256, dtype=np.uint8)
 
 
 def _rows() -> dict[str, list[tuple[Row, np.dtype]]]:
-    """The cases in which something is narrow, by op."""
+    """The cases with narrow dtypes, by op."""
     found: dict[str, list[tuple[Row, np.dtype]]] = {}
     for row in all_rows():
         for dtype in (DTYPES[name] for name in row.dtypes.split()):
@@ -45,7 +45,7 @@ def in_bytes(array: np.ndarray) -> np.ndarray:
 
 
 def assert_same(actual: np.ndarray, expected: np.ndarray, message: str = "") -> None:
-    """Equal to the sign of zeros; nans are all one."""
+    """Equal, including the signs of zeros; all nans are equal."""
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), message
     if is_floating(actual.dtype):
         with np.errstate(invalid="ignore"):  # signalling nans
@@ -79,7 +79,7 @@ def test_rewritten_program_means_the_same(op: str) -> None:
 
 
 def _near(dtype: np.dtype) -> np.ndarray:
-    """Every number of a format, the points halfway between, and what lies next to those."""
+    """Every number of a format, the points halfway between, and their neighbours."""
     with np.errstate(all="ignore"):
         numbers = np.unique(CODES.view(dtype).astype(np.float32))
     numbers = numbers[np.isfinite(numbers)]

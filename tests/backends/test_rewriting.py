@@ -1,4 +1,4 @@
-"""Tables of rules: what merging them says of two rules for one op."""
+"""Tables of rules: the errors of merging two rules for one op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays over several devices that do not share memory, on devices that are made up."""
+"""Arrays over several devices that do not share memory, on mock devices."""
 
 from __future__ import annotations
 

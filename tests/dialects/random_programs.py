@@ -593,7 +593,7 @@ def random_body(
     wide: bool = False,
     calls: bool = False,
 ) -> Run:
-    """A random function from values of kinds ``takes`` to values of kinds ``gives``.
+    """A random function from values of the kinds ``takes`` to values of the kinds ``gives``.
 
     Args:
       seed: determines the program.

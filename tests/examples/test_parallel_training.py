@@ -1,4 +1,4 @@
-"""The parallel training example gives the same losses in each way."""
+"""The parallel training example computes the same losses with every strategy."""
 
 from __future__ import annotations
 

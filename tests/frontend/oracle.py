@@ -22,7 +22,7 @@ Pair = tuple[Any, Any]
 
 
 def to_gnomon(x: Any) -> Any:
-    """Arrays of JAX (also in lists, tuples and dicts) as arrays of gnomon; the rest as it is."""
+    """Arrays of JAX (also in lists, tuples and dicts) as arrays of gnomon; others unchanged."""
     if isinstance(x, jax.Array):
         return wrap(np.array(x), x.weak_type)
     if isinstance(x, (list, tuple)):

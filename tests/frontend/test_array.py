@@ -24,7 +24,7 @@ from gnomon.dialects import types
 
 
 class Buffer:
-    """A value that is not there at once."""
+    """A value that is not available at once."""
 
     def __init__(self, value: np.ndarray[Any, Any]) -> None:
         self.value: np.ndarray[Any, Any] | None = value

@@ -37,7 +37,7 @@ def test_everything_declared_is_there_and_the_reverse() -> None:
 
 
 def described(parameters: list[inspect.Parameter]) -> list[tuple[str, Any, Any]]:
-    """Name, annotation and default of each, the annotations as they are written."""
+    """The name, annotation (as written) and default of each parameter."""
     return [(p.name, p.annotation, p.default) for p in parameters]
 
 

@@ -1,4 +1,4 @@
-"""Programs of `numpy`, `nn`, `lax` and `scipy` that must do what they do in JAX."""
+"""Programs of `numpy`, `nn`, `lax` and `scipy` that must behave as in JAX."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ CASES |= {
 
 
 def _checked(infinite: bool, function: Program) -> Program:
-    """A program under `debug_infs` or `debug_nans`; it gives whether all results are finite."""
+    """A program under `debug_infs` or `debug_nans` that returns whether all results are finite."""
 
     def program(ns: Any) -> Any:
         with (ns.api.debug_infs if infinite else ns.api.debug_nans)(True):
@@ -206,7 +206,7 @@ def _checked(infinite: bool, function: Program) -> Program:
     return program
 
 
-# Calls that give no nan (and no infinity), and have one on their way.
+# Calls whose results have no nan (and no infinity), but whose intermediate values have.
 FINITE: dict[str, Program] = {
     "where": lambda ns: [ns.np.where(ns.np.ones(3) > 0, ns.np.ones(3), ns.np.nan)],
     "special functions": lambda ns: [
@@ -226,7 +226,7 @@ FINITE: dict[str, Program] = {
         ns.api.grad(lambda x: ns.np.where(x > 0, x, ns.np.nan))(1.0),
     ],
 }
-# Calls that give nan or infinity.
+# Calls whose results are nan or infinite.
 INVALID: dict[str, Program] = {
     "log": lambda ns: [ns.np.log(-1.0)],
     "log of lax": lambda ns: [ns.lax.log(np.float32(-1.0)) * 0],

@@ -1,4 +1,4 @@
-"""Programs of transformations that must do what they do in JAX."""
+"""Programs of transformations that must behave as in JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of what goes through loops and out of branches: as in JAX, for each pair of types."""
+"""Types of loop carries and results of branches, compared with JAX for each pair of types."""
 
 from __future__ import annotations
 

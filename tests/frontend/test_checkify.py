@@ -188,7 +188,7 @@ def test_errors_are_thrown() -> None:
     fine.throw()
     checkify.check_error(fine)
     assert fine.get_exception() is None and checkify.init_error.get() is None
-    # Outside of traced functions a check raises by itself, and in gradients of such.
+    # Outside of traced functions a check raises at once, in gradients as well.
     f(gnp.float32(1))
     for run in (f, gn.grad(f)):
         with pytest.raises(checkify.JaxRuntimeError, match="x must be positive"):

@@ -1,4 +1,4 @@
-"""checkpoint: equal derivatives, what is kept for the backward pass, and what is computed again."""
+"""checkpoint: equal derivatives, the saved residuals, and the recomputed values."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_scan_stacks_its_carry_alone() -> None:
     assert stacked(gn.checkpoint(step)) == 1
 
 
-# What `getrusage` tells of a child begins with its parent's peak.
+# The peak that `getrusage` reports for a child starts at its parent's peak.
 PEAK = """
 import re, sys
 import gnomon as gn, gnomon.numpy as gnp

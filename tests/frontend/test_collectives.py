@@ -129,7 +129,7 @@ def test_movements_where_jax_has_none() -> None:
     total = flat.sum(0)
     scattered = both(lambda x: lax.psum_scatter(x, ("i", "j")))
     assert_near(scattered.reshape(6, 12), total, 8)
-    # To the next member of both axes together; the first gets zeros.
+    # To the next member in the row-major order of both axes; the first gets zeros.
     shifted = both(lambda x: lax.ppermute(x, ("i", "j"), [(k, k + 1) for k in range(5)]))
     np.testing.assert_array_equal(shifted.reshape(6, 6, 12)[1:], flat[:5])
     assert not shifted[0, 0].any()

@@ -96,7 +96,7 @@ def test_random_convolutions(seed: int) -> None:
 
 
 def test_compiled_convolutions_equal_evaluated_ones() -> None:
-    # JAX is no oracle here: its convolutions read garbage where padding is negative.
+    # JAX cannot be the reference: its convolutions with negative padding read garbage.
     cases = [draw(seed) for seed in (1, 2, 3, 6)]
     for _, lhs, _, kwargs in cases:
         sizes = [lhs.shape[d] for d in kwargs["dimension_numbers"][0][2:]]

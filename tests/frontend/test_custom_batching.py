@@ -29,7 +29,7 @@ def same(ours: Callable[..., Any], theirs: Callable[..., Any]) -> None:
 
 
 def _pair(library: Any, asked: list[Any]) -> Any:
-    """A function of a dict and an array, whose rule is not what the function is."""
+    """A function of a dict and an array, with a rule that computes something else."""
     numpy = library.numpy
 
     @library.custom_batching.custom_vmap

@@ -1,4 +1,4 @@
-"""custom_jvp, custom_vjp and what is built on them, against JAX; their errors."""
+"""custom_jvp, custom_vjp and the functions built on them, compared with JAX; errors."""
 
 from __future__ import annotations
 
@@ -442,7 +442,7 @@ def test_cotangents_of_python_numbers() -> None:
 
 
 def test_functions_traced_before_they_are_differentiated() -> None:
-    """Functions that are traced apart keep their rules, for whoever differentiates them later."""
+    """Functions that are traced separately keep their rules for later differentiation."""
 
     def run(ns: Namespace) -> Any:
         @ns.api.custom_jvp

@@ -111,12 +111,12 @@ def test_debug_nans_names_the_op_and_the_line() -> None:
         check_names(lambda: gn.jit(gn.vmap(f))(x), "nan", "log", lines["log"])
         check_names(lambda: scanned(x), "nan", "sqrt", lines["sqrt"])
         check_names(lambda: gn.jit(scanned)(x), "nan", "sqrt", lines["sqrt"])
-        # Derivatives, of a function of which no value is nan.
+        # Derivatives of a function without nans among its values.
         lines["grad"] = here() + 1
         bad = lambda x: gnp.where(x > 0, gnp.sqrt(x), 0.0)  # noqa: E731
         with pytest.raises(FloatingPointError, match=rf"test_debugging.py:{lines['grad']}\)"):
             gn.grad(bad)(0.0)
-        # What holds no nan passes, infinities too; fast paths are no way around.
+        # Values without nan pass, infinities too; fast paths are checked as well.
         assert gn.jit(lambda x: x + 1)(x).tolist() == [2, 0]
         assert gnp.exp(gnp.float32(1000)) == np.inf
         for call in (

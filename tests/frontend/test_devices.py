@@ -193,7 +193,7 @@ def test_eager_ops_stay_on_the_device_and_compile_once(platform: NumpyBackend) -
     compiled, put = platform.counts.compiled, platform.counts.put
     check(several_ops(x + 1), several_ops(gnp.asarray(VALUE) + 1), device)
     assert platform.counts.compiled == compiled
-    # Numbers and the NumPy array are there; what is new are the indices that the host chose.
+    # The numbers and the NumPy array are on the device; only the indices from the host are new.
     assert platform.counts.put - put <= 2
 
 
@@ -371,7 +371,7 @@ def test_jit(platform: NumpyBackend) -> None:
     check(f(x, 2.0), f(host, 2.0), first)
     check(f(gn.device_put(x, second), 2.0), f(host, 2.0), second)
     assert (platform.counts.compiled - compiled, platform.counts.run - runs) == (1, 2)
-    # What a function closes over counts too.
+    # Arrays that a function closes over count, too.
     check(gn.jit(lambda v: v + x)(host), host + host, first)
     small = gn.device_put(np.float32(2), second)
     check(gn.jit(lambda v: v * small)(host), 2 * host, second)
@@ -452,11 +452,11 @@ def test_default_device(platform: NumpyBackend) -> None:
         check(gn.device_put(x, first) + x, host + host, first)
         with gn.default_device("cpu"):
             assert gnp.ones(3).devices() == {HOST}
-    # What is not committed goes to the default device, which is the host again.
+    # Uncommitted arrays move to the default device, which is the host again.
     check((x + 1, gn.jit(gnp.sin)(x)), (host + 1, gnp.sin(host)), HOST, committed=False)
     with gn.default_device("fake"):
         assert gnp.zeros(2).devices() == {first}
-        # Parameters are drawn without compiling anything; what is large is computed there.
+        # Drawing parameters compiles nothing; large arrays are computed on the device.
         compiled = platform.counts.compiled
         drawn = gn.random.normal(gn.random.key(0), (8, 8)) * 2.0
         assert (platform.counts.compiled, drawn.devices()) == (compiled, {first})

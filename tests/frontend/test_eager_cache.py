@@ -1,4 +1,4 @@
-"""Eager transformations of functions that were transformed before are not derived again."""
+"""A second eager transformation of a function uses the derived function of the first."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_each_transformation_and_type_is_its_own(derivations: list[str]) -> None
 
 
 def test_closures_count_with_their_values_of_now() -> None:
-    """Python runs at each call: what it reads, arrays of any size, is read then."""
+    """Python runs at each call, and reads arrays of any size then."""
     scale: dict[str, Any] = {}
     gradient = gn.grad(lambda x: (x * scale["small"] * scale["large"]).sum())
     for small, large in ((2.0, np.ones(100)), (3.0, np.ones(100)), (3.0, np.full(100, 5.0))):
         scale.update(small=small, large=gnp.asarray(large))
         assert gradient(1.0).item() == small * large.sum()
-    # But a jitted function was traced with what it read, as in JAX.
+    # A jitted function keeps the values that it read when it was traced, as in JAX.
     factor = [2.0]
     jitted = gn.jit(lambda x: x * factor[0])
     assert gn.grad(jitted)(1.0).item() == 2

@@ -1,4 +1,4 @@
-"""The short way of eager reductions gives what the general way gives: value, dtype, weak type."""
+"""The fast path of eager reductions agrees with the general one: value, dtype, weak type."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_arguments_by_keyword() -> None:
     assert gnp.sum(signs, dtype=bool).tolist() is True
     assert gnp.prod(signs, dtype=bool).tolist() is False
     assert gnp.cumsum(signs, dtype=bool).tolist() == [False, True, True]
-    # Where a dtype has no infinities its largest numbers stand for them.
+    # In a dtype without infinities, the largest numbers take their place.
     small = x.astype("float8_e4m3fn")
     assert gnp.nanmax(small, 0).astype("float32").tolist()[::2] == [1, 3]
     assert gnp.diff(2.0, 0) == 2

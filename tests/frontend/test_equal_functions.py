@@ -1,4 +1,4 @@
-"""Functions that are made alike are equal, so that what they are arguments of is traced once."""
+"""Functions made in the same way are equal, so that functions of them are traced once."""
 
 from __future__ import annotations
 

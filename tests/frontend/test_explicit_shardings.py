@@ -1,4 +1,4 @@
-"""Explicit axes of meshes: types of results and errors, each expression beside JAX's."""
+"""Explicit axes of meshes: types of results, and errors, compared with JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gnomon.export` beside `jax.export`: what is exported, called, differentiated and serialized."""
+"""`gnomon.export` compared with `jax.export`: exports, calls, derivatives, serialization."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.tools.pages import blocks, run_python
 
 
 def assert_close(actual, expected) -> None:
-    """Compare what is computed from numbers of size one, in a few operations."""
+    """Compare values computed from numbers of size one in a few operations."""
     assert_each_near(actual, expected, 8, scale=1.0)
 
 

@@ -1,4 +1,4 @@
-"""What JAX's documents on export and on polymorphic shapes do, done here and by JAX.
+"""The examples of JAX's documentation on export and polymorphic shapes, compared with JAX.
 
 Each program is a function of the library; its results, or the kind of its error, must be JAX's.
 """
@@ -22,7 +22,7 @@ from tests.tolerance import assert_each_near
 
 # JAX serializes with a package that it does not need otherwise.
 def carried(lib: Any, exported: Any, order: int = 0) -> Any:
-    """An exported function after it was serialized; JAX's as it is."""
+    """An exported function after serialization; JAX's is returned unchanged."""
     return lib.export.deserialize(exported.serialize(order)) if lib is gn else exported
 
 
@@ -396,13 +396,13 @@ def test_errors_are_those_of_jax(name) -> None:
         inconclusive = type(caught.value).__name__ == "InconclusiveDimensionOperation"
         assert inconclusive == (message in ("inconclusive", INCONCLUSIVE))
     if name == "a_variable_needs_an_argument":
-        assert kinds[0] is ValueError  # as for other variables; JAX has a class of its own
+        assert kinds[0] is ValueError  # as for other variables; JAX has its own class
     else:
         assert kinds[0] is kinds[1] or "inconclusive" in message
 
 
 def test_a_remainder_is_known_to_fit() -> None:
-    """JAX wants a constraint for this slice."""
+    """JAX requires a constraint for this slice."""
     found = exported(gn, lambda x: gn.lax.slice_in_dim(x, 0, x.shape[0] % 3), ("b", I32))
     assert found.call(np.ones(5, I32)).shape == (2,)
 
@@ -501,7 +501,7 @@ def test_devices_are_those_of_the_call(name, by_jax) -> None:
 
 
 def test_a_calling_mesh_may_have_other_axes() -> None:
-    """JAX wants the axes of the export."""
+    """JAX requires the axes of the export."""
     with eight_devices() as devices:
         rows = gn.NamedSharding(gn.sharding.AbstractMesh((4,), ("a",)), gn.P("a"))
         exported = gn.export.export(gn.jit(lambda x: 2 * x))(

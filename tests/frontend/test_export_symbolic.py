@@ -1,4 +1,4 @@
-"""Symbolic shapes of `gnomon.export` beside `jax.export`: texts, programs, calls and errors."""
+"""Symbolic shapes of `gnomon.export` compared with `jax.export`: texts, programs, calls, errors."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def shape_of(text, values):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name) -> None:
-    """One program gives for all sizes what JAX gives for each, also after serialization."""
+    """One program agrees with JAX at every size, also after serialization."""
     make, texts = PROGRAMS[name]
     exported = export.export(gn.jit(make(OURS)))(*specs(export, gn.ShapeDtypeStruct, texts))
     theirs = jax.eval_shape(make(THEIRS), *specs(jax_export, jax.ShapeDtypeStruct, texts))
@@ -238,7 +238,7 @@ def test_programs(name) -> None:
 
 
 def test_a_program_is_that_of_the_sizes() -> None:
-    """A call runs the program that tracing for its shapes gives."""
+    """A call runs the program that tracing for its shapes would produce."""
 
     def fun(w, x):
         return gn.numpy.sum(gn.numpy.tanh(x @ w)[:, ::-1], axis=0)

@@ -15,7 +15,7 @@ import gnomon.lax as lax
 import gnomon.numpy as gnp
 from tests.tolerance import assert_each_near, assert_near
 
-# what it is -> (computation of gnomon, of JAX, initial value)
+# description -> (computation of gnomon, of JAX, initial value)
 COMPUTATIONS: dict[str, tuple[Any, Any, float]] = {
     "add": (lax.add, jax.lax.add, 0.0),
     "add to one": (lax.add, jax.lax.add, 1.0),

@@ -49,7 +49,7 @@ def test_transfers_from_the_host() -> None:
                 call()
         with refused("host-to-device", "a list"):
             gnp.array([1.0])
-        # What is asked for, constants of programs, and what needs nothing of the host.
+        # Explicit transfers, constants of programs, and calls that need nothing from the host.
         y = gn.device_put(VALUE)
         assert f(y).tolist() == [1, 2, 3]
         assert gn.jit(lambda v: v + VALUE)(x).tolist() == [0, 2, 4]

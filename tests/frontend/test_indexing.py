@@ -298,7 +298,7 @@ def test_small_parts_do_not_keep_large_arrays_in_memory() -> None:
     assert np.shares_memory(np.asarray(wrap(large)[:500]), large)
 
 
-# ---------------------------------------------------------------------------------- what is emitted
+# --------------------------------------------------------------------------------- emitted programs
 
 
 def emitted(function: Any, *arguments: Any) -> list[str]:
@@ -370,7 +370,7 @@ def updates(draw: Any, inside: bool = False) -> Any:
     part_shape = () if isinstance(part, type) else part.shape
     new_shape = part_shape[draw(st.integers(0, len(part_shape))) :]
     new_shape = tuple(1 if draw(st.booleans()) else n for n in new_shape)
-    # Which of several values written to one place stays is nobody's promise.
+    # Which of several values written to one place remains is not defined.
     repeats = operation == "set" and any(isinstance(i, np.ndarray) for i in index)
     new = np.full(new_shape, 77, dtype) if repeats else numbers(new_shape, dtype) % 8 + 1
     return value, index, operation, new.astype(dtype), arguments

@@ -588,7 +588,7 @@ def test_dot_general_of_two_formats_of_one_width(left: str, right: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "bfloat16"])
 def test_dot_converts_its_sums(dtype: str) -> None:
-    """Where the result is of a lesser kind than the products, these are not cut one by one."""
+    """If the result has a lower kind than the products, only their sum is converted."""
     x, y = sample(dtype, (2, 3)), sample(dtype, (3, 2), seed=1)
     check(glax.dot, jlax.dot, x, y, preferred_element_type="int32")
     check(glax.dot, jlax.dot, x, y, preferred_element_type="float32", ulps=8, absolute=1e-5)

@@ -1,4 +1,4 @@
-"""`lax.sort`, `top_k` and their kin: arguments and errors; their values are in the op table."""
+"""`lax.sort`, `top_k` and related functions: arguments and errors; values are in the op table."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ULPS = 32.0
 
 
 def regular(shape: tuple[int, ...], dtype: Any = "float32", seed: int = 0) -> jax.Array:
-    """Matrices far from singular, with eigenvalues and singular values that lie apart."""
+    """Matrices far from singular, with well separated eigenvalues and singular values."""
     steps = jnp.asarray(np.eye(*shape[-2:]) * (4 + 3 * np.arange(shape[-1])), dtype)
     return sample(dtype, shape, seed, -1, 1) + steps
 

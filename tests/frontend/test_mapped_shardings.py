@@ -1,4 +1,4 @@
-"""The shardings of what shard_map and pmap return, each program beside JAX's on eight devices."""
+"""The shardings of results of shard_map and pmap, compared with JAX on eight devices."""
 
 from __future__ import annotations
 

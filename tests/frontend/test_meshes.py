@@ -1,4 +1,4 @@
-"""Devices, meshes, specs and shardings, each beside JAX's on eight devices."""
+"""Devices, meshes, specs and shardings, compared with JAX on eight devices."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_errors_as_jax(name: str) -> None:
 
 
 def test_an_axis_twice() -> None:
-    # JAX has a class of its own for it.
+    # JAX has a separate class for it.
     mesh = gn.make_mesh((4, 2), ("x", "y"))
     for spec in (P("x", "x"), P(("x", "x"))):
         with pytest.raises(ValueError, match="'x' twice"):

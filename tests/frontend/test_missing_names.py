@@ -1,4 +1,4 @@
-"""Names of JAX that gnomon does not have are told as such."""
+"""The error for names of JAX that gnomon does not have."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_methods_are_those_of_jax(name: str) -> None:
         ours.at(operand[0], index, values, inplace=False),
         theirs.at(operand[0], index, values, inplace=False),
     )
-    # JAX gives numbers for slices of logical functions; the definition there is NumPy's.
+    # JAX returns numbers for slices of logical functions; the reference for these is NumPy.
     definition = getattr(np, name) if name.startswith("logical") else theirs
     slices = np.array([1, 0])
     equal(ours.reduceat(operand, slices, 1), definition.reduceat(operand, slices, 1))

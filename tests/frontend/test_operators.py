@@ -23,7 +23,7 @@ def _operator(name: str) -> Callable[[Any, Any], Any]:
     return divmod if name == "divmod" else getattr(operator, name)
 
 
-# The other operand: Python's and NumPy's numbers, NumPy arrays, and what is refused.
+# The other operand: Python's and NumPy's numbers, NumPy arrays, and refused objects.
 OTHERS = [
     2,
     2.0,
@@ -96,7 +96,7 @@ def test_power_with_a_static_exponent_is_one_op() -> None:
 
 
 class Foreign:
-    """Something with operators of its own."""
+    """An object with its own operators."""
 
     def __radd__(self, other: Any) -> str:
         return "radd"

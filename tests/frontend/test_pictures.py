@@ -1,4 +1,4 @@
-"""Pictures and inspections of shardings, each program beside JAX's on eight devices."""
+"""Pictures and inspections of shardings, compared with JAX on eight devices."""
 
 from __future__ import annotations
 

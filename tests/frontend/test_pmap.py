@@ -1,4 +1,4 @@
-"""pmap beside JAX's on eight devices, and what it does beyond."""
+"""pmap compared with JAX on eight devices, and what it supports beyond JAX."""
 
 from __future__ import annotations
 

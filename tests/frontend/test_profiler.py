@@ -1,4 +1,4 @@
-"""Profiles: what is recorded, in which files, and that nothing is left when the recording ends."""
+"""Profiles: the recorded events, the files, and the state after a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole programs: jit(grad(f)) of models as people write them, against JAX."""
+"""Whole programs: jit(grad(f)) of typical models, compared with JAX."""
 
 from __future__ import annotations
 

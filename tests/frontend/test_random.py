@@ -159,7 +159,7 @@ def test_key_arrays() -> None:
 
 
 FLAGS = np.arange(6) % 2 == 0
-# What moves elements does to keys what it does to rows of words; both take the last dimension so.
+# Functions that move elements act on keys as on rows of words, along any but the last dimension.
 MOVES: dict[str, tuple[Any, Any]] = {
     "stack": (lambda n, k: n.stack([k[0], k[1]]), lambda w: np.stack([w[0], w[1]])),
     "concatenate": (lambda n, k: n.concatenate([k, k[:2]]), lambda w: np.concatenate([w, w[:2]])),
@@ -244,7 +244,7 @@ def test_shapes(shape: Any) -> None:
 
 
 def test_counters_beyond_32_bits() -> None:
-    """Arrays of more than 2**32 numbers count on in the high word; seen on their type alone."""
+    """Arrays of more than 2**32 numbers continue in the high word; only their type is checked."""
     text = gn.make_jaxpr(lambda k: random.bits(k, (2**33,), np.uint8))(OURS)
     assert "shift_right_logical" in str(text) and "tensor<8589934592xui64>" in str(text)
 
@@ -354,7 +354,7 @@ def test_distributions_with_parameters() -> None:
     compare("weibull_min", 2.0, 1.5, (300,), **close)
     compare("lognormal", 2.0, (300,), **close)
     compare("triangular", 0.0, 1.0, 3.0, (300,), **close)
-    # What is left of terms up to the square of the mean times that of a normal number.
+    # The rounding errors of terms up to the square of the mean times a squared normal number.
     compare("wald", two, (300, 2), ulps=16, scale=32.0)
     compare("geometric", 0.1, (300,))
     compare("double_sided_maxwell", 1.0, two, (3,), **close)

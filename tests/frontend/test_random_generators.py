@@ -1,4 +1,4 @@
-"""Generators beside the default one, and lax.rng_bit_generator, against JAX: bit for bit."""
+"""Other generators than the default, and lax.rng_bit_generator: bits equal to JAX's."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def without_collector() -> Iterator[None]:
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_waits_for_the_collector(name: str, without_collector: None) -> None:
     x = gnp.asarray(X)
-    CASES[name](x)  # what is imported and cached on the first call
+    CASES[name](x)  # imports and caches of the first call
     gc.collect()
     CASES[name](x)
     assert gc.collect() == 0

@@ -20,7 +20,7 @@ XS = RNG.uniform(-1.0, 1.0, (5, 2)).astype(np.float32)
 
 @dataclasses.dataclass
 class State:
-    """A carry with a field that is no array."""
+    """A carry with a field that is not an array."""
 
     position: Any
     momentum: Any
@@ -89,7 +89,7 @@ QUICK = without_inputs
 
 
 def total(ns: Any, program: Callable[..., Any]) -> Callable[..., Any]:
-    """A number of all that a program gives."""
+    """A scalar that depends on all results of a program."""
 
     def f(c: Any, xs: Any) -> Any:
         leaves = ns.tree_util.tree_leaves(program(ns, c, xs))

@@ -1,4 +1,4 @@
-"""`scipy.special` at ends and signs of its arguments, beside SciPy."""
+"""`scipy.special` at the ends and signs of its arguments, compared with SciPy."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def close(ours: Any, theirs: Any, ulps: float = 16.0) -> None:
 
 
 def residual_units(matrix: np.ndarray, tol: float = 1e-5) -> float:
-    """How far a solution may be off whose residual is ``tol`` of the right side."""
+    """The error of a solution whose residual is ``tol`` times the right side."""
     return float(np.linalg.cond(matrix) * (tol / unit("float32") + 8))
 
 

@@ -1,4 +1,4 @@
-"""`scipy.optimize.minimize` on functions whose minima are known, and beside SciPy."""
+"""`scipy.optimize.minimize` on functions with known minima, and compared with SciPy."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ def test_it_says_why_it_ended() -> None:
     assert not bool(endless.success)
     assert bool(gnp.isfinite(endless.fun) & gnp.all(gnp.isfinite(endless.x)))
     assert float(endless.fun) < -1e12
-    # A kink is no minimum by its gradient, and no step from it is lower.
+    # At a kink the gradient is not zero, but no step leads lower.
     kink = minimize(lambda x: gnp.sum(gnp.abs(x - 0.25)), gnp.array([0.25, 4.0]), method="BFGS")
     assert not bool(kink.success)
     assert int(kink.status) == 3
     none = minimize(rosenbrock, gnp.zeros(2), method="BFGS", options={"maxiter": 0})
     assert (int(none.status), int(none.nit), none.x.tolist()) == (1, 0, [0, 0])
-    # Where nothing is a number, the start is what is returned.
+    # If all values are nan, the start is returned.
     lost = minimize(lambda x: gnp.sum(gnp.log(x - 5)), gnp.array([1.0, 2.0]), method="BFGS")
     assert (int(lost.status), lost.x.tolist()) == (3, [1, 2])
     there = minimize(matyas, gnp.zeros(2), method="BFGS")

@@ -1,4 +1,4 @@
-"""`scipy.spatial.transform` beside SciPy, in both widths, with derivatives where angles vanish."""
+"""`scipy.spatial.transform` compared with SciPy, in both widths; derivatives at zero angles."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_angles_whose_axes_are_one_line_give_the_rotation(seq: str) -> None:
     for middle in middles:
         mine = Rotation.from_euler(seq, gnp.array([0.7, middle, -0.4]))
         back = Rotation.from_euler(seq, mine.as_euler(seq))
-        # What is rounded away of a right angle is a square root of a unit.
+        # The error of a right angle is the square root of a unit.
         off = (mine.inv() * back).magnitude()
         assert float(off) < 4 * np.sqrt(np.finfo(off.dtype).eps)
 

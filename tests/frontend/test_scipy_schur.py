@@ -1,4 +1,4 @@
-"""Matrices of a structure and what is solved in the Schur form, against SciPy."""
+"""Structured matrices, and functions computed in the Schur form, compared with SciPy."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_derivatives_at_zero() -> None:
 
 
 def test_derivatives_next_to_edges() -> None:
-    """Eager and compiled, against what mpmath gives."""
+    """Eager and compiled values, compared with mpmath."""
     tiny = 1.1754944e-38
 
     def second(f: Any) -> Any:

@@ -1,4 +1,4 @@
-"""shard_map and its collectives beside JAX's on eight devices, and its errors."""
+"""shard_map and its collectives, compared with JAX on eight devices; errors."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ VALUES = {
     "all_to_all of groups": "sm(lambda b: lax.all_to_all(b, 'x', 1, 0, axis_index_groups=G, "
     "tiled=True), X, X, **U)(B)",
     # Types.
-    # Derivatives inside, where types say what is shared.
+    # Derivatives inside, where types say which values are invariant.
     "grad by what is shared": "sm(lambda w, v: lib.grad(lambda w: (w * v).sum())(w), (P(), X), "
     "P())(W, V)",
     "grad by a shard": "sm(lambda w, v: lib.grad(lambda v: (w * v**2).sum())(v), (P(), X), "
@@ -347,7 +347,7 @@ def test_errors(name: str) -> None:
 
 
 def test_branches_that_members_choose_sum_no_cotangents_inside() -> None:
-    """The gradient by what members share is the sum over those that took the branch."""
+    """The gradient by a shared value is the sum over the members that took the branch."""
     w = np.array([2.0, -1.0], np.float32)
 
     def inside(w: Any, v: Any) -> Any:

@@ -1,4 +1,4 @@
-"""shard_map in each transformation and each in it, beside the unsharded program and beside JAX."""
+"""shard_map nested with each transformation, compared with the unsharded program and JAX."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ INSIDE = {
     "closure": "lambda w, x: layer(w, x) * W.sum()",
 }
 
-# What is done with a layer. Loops that run an unknown number of times have no reverse mode, and
-# rules of reverse mode no forward mode.
+# The transformations of a layer. Loops without a trip count have no reverse mode, and rules of
+# reverse mode have no forward mode.
 USES = {
     "value": "S(W, X)",
     "jit": "lib.jit(S)(W, X)",
@@ -156,7 +156,7 @@ def test_equals_the_unsharded_program(name: str) -> None:
     _check(outcome("gnomon", _program(layer, use, sharded=True)), expected)
 
 
-# Without types, what is differentiated inside is the loss of one device by its own copy.
+# Without types, the derivative inside is that of one device's loss by its own copy.
 OWN_COPIES = ("grad in it", "vjp in it")
 
 

@@ -1,4 +1,4 @@
-"""Arrays over several devices, each program beside JAX's on eight devices."""
+"""Arrays over several devices, compared with JAX on eight devices."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ ERRORS = {
         "sharding",
     ),
 }
-# JAX raises another kind of error than the one that says what is wrong.
+# JAX raises another kind of error, which does not name the cause.
 SPEC_WITHOUT_MESH = {
     "out": "lib.jit(lambda a: a, out_shardings=P('x'))(np.ones(8))",
     "in": "lib.jit(lambda a: a, in_shardings=P('x'))(np.ones(8))",

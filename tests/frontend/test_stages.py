@@ -1,4 +1,4 @@
-"""The stages of ahead-of-time compilation, what `jit` logs, `ravel_pytree`, types, DLPack."""
+"""The stages of ahead-of-time compilation, the log of `jit`, `ravel_pytree`, types, DLPack."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_log_of_jit(caplog: pytest.LogCaptureFixture) -> None:
     assert "static arguments: seen {1: 2}, but now given {1: 3}" in texts[2]
     caplog.clear()
     with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.log_compiles():
-        f(2.0, 3)  # an option that does not steer tracing does not compile anew
+        f(2.0, 3)  # an option that does not affect tracing does not cause a compilation
         f(gnp.ones(3), 3)
     texts = [r.getMessage() for r in caplog.records]
     assert len(texts) == 2 and "float32[3]" in texts[0] and texts[1].startswith("Finished")

@@ -55,7 +55,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(IreeBackend, "compile", compile_at_the_gate)
     yield made
     made.opened.set()
-    # What the test left in the queue is not for the next one.
+    # Jobs that a test left in the queue must not affect the next one.
     gn.clear_caches()
     Job(lambda: None).result(60)
 

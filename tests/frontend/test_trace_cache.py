@@ -73,7 +73,7 @@ def test_other_signatures_are_traced() -> None:
 
 
 def test_deeper_differentiation_is_traced() -> None:
-    """Rules are traced as deep as they can be asked for."""
+    """Rules are traced to the depth at which they can be needed."""
 
     @gn.custom_jvp
     def cube(x: Any) -> Any:

@@ -184,7 +184,7 @@ def test_methods_and_decorator_arguments() -> None:
         scale = 3.0
 
         @gn.jit
-        def linear(self: Any, x: Any) -> Any:  # pragma: no cover - self is no array
+        def linear(self: Any, x: Any) -> Any:  # pragma: no cover - self is not an array
             return x
 
         def apply(self, x: Any) -> Any:

@@ -84,7 +84,7 @@ def test_structures_compare_hash_and_pickle(t: Any) -> None:
 
 @given(TREES)
 def test_flattening_by_levels_gives_the_same_leaves(t: Any) -> None:
-    # What the native walk over arguments sees must agree with optree.
+    # The native walk over arguments must agree with optree.
     def leaves(node: Any) -> list[Any]:
         if node is None:
             return []

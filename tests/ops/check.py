@@ -58,7 +58,7 @@ def op_of(row: Row) -> Op:
 def ulps_of(row: Row, dtype: np.dtype, *, compiled: bool = False) -> float:
     """The tolerance of a row's result against its reference, or compiled against evaluated.
 
-    Functions in the table of accuracy are held to its bound; those with a bound of their own are
+    Functions in the table of accuracy must meet its bound; those with a separate bound are
     compared with references that are no better.
     """
     bounds = bound_of_op(row.op, dtype.name)

@@ -71,7 +71,7 @@ def wide(function: Callable[..., Any]) -> Reference:
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """An array in long double precision; integers and bools are kept as they are."""
+    """An array in long double precision; integers and bools are unchanged."""
     if is_complex(array.dtype):
         return array.astype(np.clongdouble)
     if not is_floating(array.dtype):

@@ -1,4 +1,4 @@
-"""Rows of the op table: functions with rules of their own, checkpoints, names."""
+"""Rows of the op table: functions with custom rules, checkpoints, names."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _power(x: Any, y: Any) -> Any:
     return np.exp(y * np.log(x)) if np.iscomplexobj(x) else np.power(x, y)
 
 
-# name, function, the interval that real operands are drawn from, edge values beside the usual ones
+# name, function, the interval that real operands are drawn from, further edge values
 _UNARY: tuple[tuple[str, Function, float, float, tuple[float, ...]], ...] = (
     ("exp", np.exp, -2.0, 2.0, (88.0, -88.0)),
     ("exp2", lambda x: np.exp(x * np.log(np.longdouble(2))), -2.0, 2.0, (10.0, -10.0)),

@@ -43,7 +43,7 @@ def _positive_array(x: np.ndarray) -> np.ndarray:
 
 
 def _dominant(x: Any, factor: float = 8.0) -> Any:
-    """``x + 8``: regular, well conditioned."""
+    """``x + 8``: invertible, well conditioned."""
     unit = identity(type_of(x))
     return ops.add(x, ops.mul(unit, constant(np.full(type_of(x).shape, factor, type_of(x).dtype))))
 
@@ -53,7 +53,7 @@ def _dominant_array(x: np.ndarray) -> np.ndarray:
 
 
 def _spread(x: Any) -> Any:
-    """A Hermitian matrix whose eigenvalues lie apart: ``x + x^H + diag(0, 10, 20, ...)``."""
+    """A Hermitian matrix with well separated eigenvalues: ``x + x^H + diag(0, 10, 20, ...)``."""
     type_ = type_of(x)
     steps = constant(np.broadcast_to(10.0 * np.arange(type_.shape[-1]), type_.shape[:-1]))
     return ops.add(ops.add(x, adjoint(x)), ops.mul(identity(type_), as_rows(steps, type_)))
@@ -65,7 +65,7 @@ def _spread_array(x: np.ndarray) -> np.ndarray:
 
 
 def _raised(x: Any) -> Any:
-    """``x + diag(4, 14, 24, ...)``: singular values and eigenvalues that lie apart."""
+    """``x + diag(4, 14, 24, ...)``: well separated singular values and eigenvalues."""
     type_ = type_of(x)
     shape = (*type_.shape[:-2], type_.shape[-1])
     steps = constant(np.broadcast_to(4 + 10.0 * np.arange(type_.shape[-1]), shape))
@@ -299,7 +299,7 @@ def _reflectors_reference(a: np.ndarray, taus: np.ndarray) -> np.ndarray:
 
 
 def _svd(label: str, *shape: int, full_matrices: bool = False, dtypes: str = "f64 c128") -> Row:
-    """A function of the vectors, free of their phases: ``U diag(s^2) U^H``; likewise of V."""
+    """A function of the vectors up to their phases: ``U diag(s^2) U^H``, and the same of V."""
 
     def around(op: Any, x: Any) -> list[Any]:
         s, u, vh = op(_raised(x))

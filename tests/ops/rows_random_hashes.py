@@ -28,7 +28,7 @@ _PI = (
     0xEC4E6C89,
 )
 
-# Words of the key, and what the hash makes of counters and keys of zeros, of ones, and of pi.
+# Words of the key, and the hashes of counters and keys of zeros, ones, and digits of pi.
 _KNOWN: dict[str, tuple[int, tuple[tuple[int, ...], ...]]] = {
     "philox2x32": (
         1,

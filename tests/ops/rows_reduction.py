@@ -160,7 +160,7 @@ def _limit(dtype: np.dtype, sign: int) -> Any:
 
 
 def _identity_row(name: str) -> Row:
-    """A reduction of no elements, which gives its identity."""
+    """A reduction of no elements, whose result is the identity."""
 
     def reference(x: np.ndarray) -> np.ndarray:
         return np.full((3,), _cast(_IDENTITIES[name](x.dtype), x.dtype))

@@ -89,7 +89,7 @@ def _around(value: np.ndarray, shape: Sequence[int], place: tuple[slice, ...]) -
 
 @dataclass(frozen=True)
 class View:
-    """A way to give an operand as a view of an argument.
+    """A way to pass an operand as a view of an argument.
 
     Attributes:
       whole: makes the argument from the operand's value.

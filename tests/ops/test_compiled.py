@@ -40,7 +40,7 @@ _SMALL_FLOATS = ("f16", "bf16")
 def _cases(op: str) -> list[Case]:
     rows = [row for row in ROWS if row.op == op]
     if f"gnomon.{op}" in HOST_OPS:
-        # Python evaluates the op, so compiling what a row puts around it only costs time.
+        # Python evaluates the op, so compiling the rest of a row only costs time.
         rows = [replace(row, around=None) for row in rows]
     chosen = []
     for i, row in enumerate(rows):

@@ -149,7 +149,7 @@ def test_batching_is_jax(seed: int) -> None:
 @pytest.mark.parametrize("equation", ["i,i->", "bi,bi->b", "ij,jk->ik"])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_infinite_complex_products_are_not_nan(equation: str, dtype: type) -> None:
-    """A sum of products none of which is nan is infinite, and not nan."""
+    """A sum of products that are not nan is infinite, not nan."""
     left, _, right = equation.partition("->")[0].partition(",")
     with enable_x64(True):
         a = np.full([2] * len(left), 0.5, dtype)

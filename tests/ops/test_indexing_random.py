@@ -75,8 +75,8 @@ def _some(rng: np.random.Generator, items: list[int], most: int) -> list[int]:
 def draw(op: str, seed: int, dtype: Any = np.float64, *, for_jax: bool = False) -> Case:
     """A random case.
 
-    XLA's scatter is no oracle for index rows without components: JAX 0.10.2 fails to compile some
-    of them and is wrong on others; ``for_jax`` draws none.
+    XLA's scatter cannot be the reference for index rows without components: JAX 0.10.2 fails to
+    compile some of them and is wrong on others; ``for_jax`` draws none.
     """
     rng = np.random.default_rng([seed, OPS.index(op)])
     rank = int(rng.integers(0, 5))

@@ -66,7 +66,7 @@ def test_no_gradient_passes_a_nan_of_cumulative_extrema(op: str, reverse: bool) 
 
 
 def test_leading_infinities_of_cumlogsumexp_do_not_spoil_the_gradient() -> None:
-    # JAX gives nan for every element before and after two leading -inf: masked sums lose their
+    # JAX returns nan for every element before and after two leading -inf: masked sums lose their
     # gradients. Here finite elements have the gradients that they have without the masked ones.
     masked = np.array([-np.inf, -np.inf, 0.5, 2.0, -1.0], F32)
     seed = np.array([0, 0, 1, 10, 100], F32)

@@ -1,4 +1,4 @@
-"""The file: what is written is what is read, and nothing else is read at all."""
+"""The file: reading returns what was written, and any other file is refused."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SPEC = gn.ShapeDtypeStruct(MATRIX.shape, MATRIX.dtype)
 
 
 def factorizations(a):
-    """Every host function, some by what `gnomon.numpy` and `gnomon.scipy` make of them."""
+    """Every host function, some through functions of `gnomon.numpy` and `gnomon.scipy`."""
     positive = a @ a.mT + 4 * gnp.eye(a.shape[-1])
     half = gnp.linalg.cholesky(positive)
     factors, pivots, permutation = lax.linalg.lu(a)

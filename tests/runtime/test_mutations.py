@@ -1,4 +1,4 @@
-"""Damaged and hostile files: each is refused by name, or gives what the intact file gives."""
+"""Damaged and hostile files: each is refused by a named error, or has the intact contents."""
 
 from __future__ import annotations
 

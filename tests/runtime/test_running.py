@@ -21,7 +21,7 @@ from gnomon_runtime import machine
 from gnomon_runtime.devices import device_of
 from tests.tolerance import assert_each_near
 
-# What a process that runs artifacts has no need of; importing one of these is an error in it.
+# Packages that a process that runs artifacts must not import.
 BLOCKED = ("gnomon", "torch_mlir", "iree.compiler", "jax", "jaxlib", "optree")
 BLOCK = f"""
 import sys
@@ -127,7 +127,7 @@ def test_weights_have_names_and_are_mapped_once(training) -> None:
 
 
 def test_a_process_without_a_compiler(training) -> None:
-    """It gives the same bits as this one, and imports nothing but NumPy and IREE's runtime."""
+    """It computes the same bits as this process, and imports only NumPy and IREE's runtime."""
     program = """
 import numpy as np, gnomon_runtime
 model = gnomon_runtime.load(sys.argv[1])
@@ -282,7 +282,7 @@ def test_code_for_another_processor_never_runs(tmp_path) -> None:
     rewritten(path, change)
     with pytest.raises(gr.MissingModuleError, match="this processor lacks flux_capacitor"):
         gr.load(path)(np.zeros(3, np.float32))
-    # With the compiler at hand the portable program is compiled for this one.
+    # If the compiler is installed, the portable program is compiled for this machine.
     np.testing.assert_array_equal(np.asarray(gn.load(path)(np.zeros(3, np.float32))), [1, 1, 1])
 
 

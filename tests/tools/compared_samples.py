@@ -90,7 +90,7 @@ def _of_schur(call: str) -> str:
     return f"@(lambda t, z: z @ t @ z.mT)(*{call})"
 
 
-# Functions that differ, by pattern, and the reason, which docs/differences.md gives too.
+# Functions that differ, by pattern, and the reason, as in docs/differences.md.
 DIFFERENT: dict[str, str] = {
     "gnp.blackman": "nearer to the exact values: JAX rounds each step to float32",
     "special.hyp1f1": "transformed so that terms do not cancel",

@@ -153,7 +153,7 @@ class Sample:
 
 
 def compared_rows(found: Sequence[tuple[str, Any]]) -> Iterator[Row]:
-    """Compare some functions; their samples are compiled together."""
+    """Compare some functions; their samples are compiled as one program."""
     table = [Row(name) for name, _ in found]
     traced: list[tuple[Row, str]] = []
     calls: list[Sample] = []
@@ -283,7 +283,7 @@ def section(place: str, table: Sequence[Row]) -> str:
 
 
 def main() -> int:
-    """The entry point: the page on standard output, what is unexplained on standard error."""
+    """The entry point: print the page, and unexplained differences to standard error."""
     print(HEADER, end="")
     status = 0
     for place in sys.argv[1:] or PLACES:

@@ -139,7 +139,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the programs of documentation pages.")
     parser.add_argument("--update", action="store_true", help="write the pages")
     update = parser.parse_args().update
-    # Pages have a cache of executables of their own, and leave the user's alone.
+    # Pages use a separate cache of executables, not the user's.
     with tempfile.TemporaryDirectory() as cache:
         os.environ["GNOMON_CACHE_DIR"] = cache
         return compare(update)

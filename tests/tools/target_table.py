@@ -74,7 +74,7 @@ def cases() -> dict[str, Case]:
 
 
 def joint(chosen: Sequence[Case]) -> Program:
-    """One program that applies every case to arguments of its own."""
+    """One program that applies every case to its own arguments."""
     program = Program()
     operands = [draw_all(row, dtype) for row, dtype in chosen]
 

@@ -76,7 +76,7 @@ def test_the_page_has_every_function(page: dict[str, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_functions_agree_with_jax(place: str, page: dict[str, str]) -> None:
-    """Differences have a reason, and the page tells the verdicts."""
+    """Differences have a reason, and the page shows the verdicts."""
     table = list(rows(place))
     wrong = [text for row in table for text in unexplained(row)]
     assert not wrong, "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""What ``gnomon-opt`` shows of the passes that it runs."""
+"""The output of ``gnomon-opt`` about its passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of documentation pages give the results that the pages show."""
+"""The programs of documentation pages print what the pages show."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _LONG = ("programs", "loops")
 
 
 def run(*arguments: str) -> None:
-    """Run the tool in a process of its own, whose memory no other test affects."""
+    """Run the tool in a separate process, whose memory no other test affects."""
     done = subprocess.run(
         [sys.executable, "-m", "gnomon.tools.soak", *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Typical code of a user, in which a type checker must find nothing."""
+"""Typical user code, in which a type checker must find no errors."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 import gnomon
 
 # The number of parameters in each package that are `Any` or have no type. Trees, operands of a
-# function of the user, and what is passed on to NumPy cannot be typed. Only ever lower a number.
+# function of the user, and arguments passed on to NumPy cannot be typed. Only lower these numbers.
 UNTYPED = {
     "gnomon": 27,
     "gnomon.lax": 40,

@@ -20,7 +20,7 @@ Errors = tuple[dict[str, set[int]], str]
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the packages laid out as they are installed, which checkers cannot find."""
+    """A folder with the packages laid out as installed, because checkers cannot find them."""
     folder = tmp_path_factory.mktemp("layout")
     package = folder / "gnomon"
     package.mkdir()

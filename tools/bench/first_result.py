@@ -46,7 +46,7 @@ PROGRAMS: dict[str, Callable[[Framework], tuple[Any, tuple[Any, ...]]]] = {
     "GPT training step": gpt_step,
     "convolution": next(p.build for p in programs.PROGRAMS if p.name == "image/convolution"),
 }
-# The GPT's step after it was compiled in another process: what a programmer changes next.
+# The GPT's step after a change, when another process has compiled the original.
 EDITS: dict[str, Callable[[Framework], tuple[Any, tuple[Any, ...]]]] = {
     "one layer changed": functools.partial(gpt_step, changed_layer=True),
     "another batch size": functools.partial(gpt_step, batch=12),

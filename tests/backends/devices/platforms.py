@@ -1,4 +1,4 @@
-"""The platforms whose programs run on devices with memory of their own."""
+"""The platforms of devices with separate memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The op table on devices with memory of their own, compared with the evaluator.
+"""The op table on devices with separate memory, compared with the evaluator.
 
 Each op's first row in two dtypes, several ops in one program; all rows and dtypes are slow, and a
-step of their own in `.ci/run`.
+separate step of `.ci/run`.
 """
 
 from __future__ import annotations

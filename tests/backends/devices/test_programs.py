@@ -1,4 +1,4 @@
-"""Programs as people write them, on devices with memory of their own, against the evaluator."""
+"""Typical programs on devices with separate memory, compared with the evaluator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-# Many kernels, each of which a driver compiles once more.
+# Many kernels, each of which the driver compiles again.
 LONG = ("convolution", "derivatives", "random numbers", "sorts")
 
 

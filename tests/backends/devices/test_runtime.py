@@ -1,4 +1,4 @@
-"""Devices with memory of their own: copies, asynchronous calls, lifetimes, failures, forks."""
+"""Devices with separate memory: copies, asynchronous calls, lifetimes, failures, forks."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_a_failure_surfaces_where_the_value_is_read_and_not_elsewhere(platform: 
     assert_near(product(good, good), rotation(0) @ rotation(0), SIZE, scale=1.0)
 
 
-# What a driver says after a fault or a hang, and what of that a semaphore keeps.
+# The errors of a driver after a fault or a hang, and what a semaphore keeps of them.
 @pytest.mark.vulkan
 @pytest.mark.parametrize(
     "sign", ["INTERNAL; VK_ERROR_DEVICE_LOST", "querying semaphore: DATA_LOSS"]
@@ -400,7 +400,7 @@ def test_no_gpu_is_a_named_error() -> None:
 
 @on_platforms
 def test_an_update_does_not_share_memory_with_the_next(platform: str) -> None:
-    """Its memory was given to the places of the next one, which the host reads."""
+    """Its memory must not be reused for the indices of the next update, which the host reads."""
 
     def program(x: Any, y: Any, i: Any) -> Any:
         first = gn.lax.dynamic_update_slice(x, y[:2, :3] * 2, (i[0], i[1]))

@@ -25,7 +25,7 @@ from gnomon.backends.distributed.backend import XlaCpuBackend
 
 @pytest.fixture(scope="module")
 def devices() -> Iterator[tuple[Any, ...]]:
-    """Four devices of a platform of their own."""
+    """Four devices of a separate platform."""
     backend = XlaCpuBackend("xla", 4)
     platforms.register("xla", lambda name: backend)
     yield backend.devices()

@@ -1,4 +1,4 @@
-"""Arrays over the devices of two processes, and values that go from one to the other."""
+"""Arrays over the devices of two processes, and values exchanged between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of two processes: their devices, and the ways in which they end."""
+"""Programs of two processes: their devices, and how they end."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    # A zombie counts as ended: nobody may be there to reap it.
+    # A zombie counts as ended: there may be no parent to reap it.
     status = Path(f"/proc/{pid}/stat")
     return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 

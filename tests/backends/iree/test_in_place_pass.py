@@ -1,4 +1,4 @@
-"""The pass `in_place` on programs as they are when kernels are formed: what it copies."""
+"""The pass `in_place` on programs with kernels: the buffers that it copies."""
 
 from __future__ import annotations
 

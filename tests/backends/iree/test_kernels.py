@@ -1,4 +1,4 @@
-"""Programs whose kernels are compiled apart: the same results, and kernels that are found again."""
+"""Programs whose kernels are compiled separately: equal results, and cached kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gnomon-opt --pipeline=iree`` prints what the backend gives to the compiler."""
+"""``gnomon-opt --pipeline=iree`` prints the compiler's input."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_op_that_a_target_lacks_is_an_error(
 
 
 def test_lowering_is_deterministic() -> None:
-    """Executables are found in the cache by what the compiler is given."""
+    """The compiler's input is the key of the cache."""
     x = gnp.linspace(0.1, 0.9, 4, dtype="float32")
     text = gn.jit(gn.scipy.special.betainc).lower(x, x, x).as_text("gnomon")
     ensure_context()

@@ -33,7 +33,7 @@ BACKEND = iree_backend("cpu")
 TAKES, GIVES = "vvssib", "vvsib"
 WIDE = "umhz"
 TOGETHER = 3
-# Nested loops of some twenty steps in all, each of which may double what was rounded before.
+# Nested loops of about twenty steps, each of which may double earlier rounding errors.
 ROUNDINGS = 2.0**20
 
 
@@ -62,7 +62,7 @@ def check(
 
 
 def side_by_side(bodies: list[Body]) -> Body:
-    """One body that runs several on arguments of their own."""
+    """One body that runs several bodies, each on its own arguments."""
     counts = [len(body.argument_types) for body in bodies]
 
     def emit(*values: ir.Value) -> list[ir.Value]:
@@ -116,7 +116,7 @@ def test_loops_of_all_kinds(number: int) -> None:
 # In one program IREE would change the order of seed 7, and it would refuse 5 and 13.
 @pytest.mark.parametrize("seed", [7, *(group(n, 0) for n in range(15) if n != 7)])
 def test_calls_keep_their_order(seed: int) -> None:
-    """Python is told and asked in loops and branches, as often and in the order of the program."""
+    """Callbacks in loops and branches run as often as in the program, and in its order."""
     function = random_body(seed, TAKES, GIVES, 2, updates=True, calls=True)
     dialect, plain, arguments = Dialect(), Plain(), arguments_of(seed)
     expected = function(plain, *arguments)

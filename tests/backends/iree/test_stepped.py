@@ -27,7 +27,7 @@ from tests.dialects.random_programs import Dialect, Plain, random_body
 from tests.dialects.test_control_flow import draw, interpret
 from tests.tolerance import assert_near
 
-# Nested loops of some twenty steps in all, each of which may double what was rounded before.
+# Nested loops of about twenty steps, each of which may double earlier rounding errors.
 ROUNDINGS = 2.0**20
 
 
@@ -67,7 +67,7 @@ def log() -> Iterator[Log]:
 
 
 def same(log: Log, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Compare a compiled call with an eager one: values, and what Python was told."""
+    """Compare a compiled call with an eager one: the values, and the calls of Python."""
     expected = gn.tree.leaves(function(*arguments))
     told = log.take()
     compiled = gn.jit(function, **options)
@@ -198,7 +198,7 @@ def test_errors_and_calls_of_the_program_itself(log: Log) -> None:
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> list[Form]:
-    """The compiler refuses every form but the last; which ones it was given."""
+    """A compiler that refuses every form but the last; returns the forms that it got."""
     given: list[Form] = []
     compile_ = IreeBackend.executable_bytes
 
@@ -263,7 +263,7 @@ class Interpreted:
 )
 @pytest.mark.parametrize("form", ["order", "every step"])
 def test_random_programs_in_steps(form: str, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python is told and asked as often and in the order of the program; the values are right."""
+    """Callbacks run as often as in the program, in its order; the values are right."""
     monkeypatch.setattr(stepped.rt, "VmVariantList", List)
     for room in (stepped, host):
         monkeypatch.setattr(room, "read_view", lambda state, value, type_: value)

@@ -61,7 +61,7 @@ def test_a_read_only_temporary_folder_will_do(tmp_path: Path) -> None:
 
 
 def _descriptors() -> int:
-    """How many descriptors of libraries there are; the compiler's process has some of its own."""
+    """The number of open libraries of this process; the compiler's process has others."""
     found = 0
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

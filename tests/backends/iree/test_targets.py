@@ -1,4 +1,4 @@
-"""The table of targets, how it is looked up, and what is compiled for other machines."""
+"""The table of targets: lookups, and compilation for other machines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gnomon.backends.iree.targets import (
 from gnomon.dialects.types import ANY, short_name
 from tests.tolerance import assert_each_near
 
-# What a file for the device begins with or holds, by the target's `code`.
+# Bytes that a file for the device begins with or contains, by the target's `code`.
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
 EM_AMDGPU = 224
 EF_AMDGPU_MACH = {"gfx908": 0x30, "gfx90a": 0x3F, "gfx942": 0x4C, "gfx950": 0x4F, "gfx1100": 0x41}

@@ -42,7 +42,7 @@ class Case:
     every: bool
 
     def run(self, folder: Path) -> str:
-        """What the commands print; the first that fails is the last that runs."""
+        """The output of the commands, up to the first that fails."""
         (folder / self.commands[0][1]).write_text(self.program)
         output = ""
         for command in self.commands:
@@ -93,9 +93,9 @@ def test_a_text_has_programs_commands_and_results(path: Path) -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the texts are about x86-64")
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_iree_still_has_the_fault(path: Path, tmp_path: Path) -> None:
-    """Run a report's commands; the fault is still there.
+    """Run a report's commands; the fault must still occur.
 
-    Where this fails, upstream has mended the fault: remove the report, and the legalization too if
+    If this fails, upstream has fixed the fault: remove the report, and the legalization too if
     its reproducer also fails.
     """
     for case in cases_of(path.read_text()):

@@ -1,4 +1,4 @@
-"""Vulkan's semaphores as IREE uses them: signaled out of order, and waited for any of them."""
+"""Vulkan's semaphores as IREE uses them: signals out of order, and waits for any of several."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ApplicationInfo = structure(Pointer, U32, Pointer, U32, U32)
 
 
 class Vulkan:
-    """A device and two timeline semaphores at zero, by the functions that IREE is given."""
+    """A device and two timeline semaphores at zero, through the functions that IREE gets."""
 
     def __init__(self) -> None:
         with vulkan_loader.interposed_loader():
@@ -173,7 +173,7 @@ def test_the_variable_is_restored_after_the_block(monkeypatch: pytest.MonkeyPatc
     assert os.environ[name] == "libvulkan.so.1"
 
 
-# In processes of their own: a process opens Vulkan's loader once.
+# In separate processes, because a process opens Vulkan's loader once.
 _OPENS = """
 import os, sys
 from gnomon.backends.iree.vulkan_loader import interposed_loader

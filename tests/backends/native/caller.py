@@ -1,4 +1,4 @@
-"""A caller of the native signature cache as small as can be: what `jit` gives it, without jit."""
+"""A minimal caller of the native signature cache, in the place of `jit`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Pair(collections.namedtuple("Pair", ["first", "second"])):
 
 
 class Caller:
-    """Makes caches, and counts what they ask."""
+    """Makes caches, and counts their callbacks."""
 
     def __init__(self) -> None:
         self.tokens: dict[object, object] = {}

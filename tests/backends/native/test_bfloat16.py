@@ -17,7 +17,7 @@ BITS = np.random.default_rng(0)
 
 
 def _convert(name: str, values: np.ndarray) -> np.ndarray:
-    """The low bits of what the function leaves in the first vector register."""
+    """The low bits of the first vector register after the call."""
     function = getattr(LIBRARY, name)
     function.argtypes = [ctypes.c_float if values.dtype == np.float32 else ctypes.c_double]
     function.restype = ctypes.c_double
@@ -58,7 +58,7 @@ def _rounded_once(values: np.ndarray) -> np.ndarray:
 
 def test_from_float64_rounds_once() -> None:
     some = BITS.standard_normal(20_000) * 10.0 ** BITS.integers(-30, 30, 20_000)
-    # Just beside a tie, closer than a float32 can tell.
+    # Close to a tie, by less than a float32 can represent.
     ties = (1 + 2.0**-8) * (1 + np.array([-1, 0, 1]) * 2.0**-40)
     values = np.concatenate([some, ties, -ties])
     np.testing.assert_array_equal(
@@ -73,6 +73,6 @@ def test_from_float64_rounds_once() -> None:
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_kernel_that_calls_it_runs() -> None:
-    """A histogram in bfloat16 is one; it used to end the process."""
+    """A histogram in bfloat16 needs one; it used to crash the process."""
     found = gn.jit(lambda x: gnp.histogram(x.astype(gnp.bfloat16), bins=3)[0])(gnp.arange(7))
     np.testing.assert_array_equal(np.asarray(found, np.float32), [2, 2, 3])

@@ -1,4 +1,4 @@
-"""Entries, counters, errors in the middle of a look-up, re-entrance, and the memory of it all."""
+"""Entries, counters, errors during a look-up, re-entrance, and memory use."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_references_of_leaves_and_tokens_are_balanced(caller: Caller) -> None:
         caller.flattened.clear()
         return [sys.getrefcount(o) for o in objects]
 
-    # The first call leaves what is remembered of the context and the dictionaries' keys.
+    # The first call fills the caches of the context and of the dictionaries' keys.
     after_misses = all_kinds_of_calls()
     for _ in range(100):
         assert all_kinds_of_calls() == after_misses

@@ -1,4 +1,4 @@
-"""Which objects are leaves, in which order they come, and what is asked about each."""
+"""Which objects are leaves, their order, and the calls that abstract them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stub, which type checkers and readers see, tells what the module has."""
+"""The stub, which type checkers and readers see, declares the contents of the module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays on a plugin's device: there and back, in place, as long as they should live."""
+"""Arrays on a plugin's device: transfers, views in place, lifetimes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_copies_between_devices(backend: PjrtBackend) -> None:
 def test_transfers_to_the_host_ahead_of_time(
     device: Device, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As on a device with memory of its own.
+    # As on a device with separate memory.
     monkeypatch.setattr(client, "shares_host_memory", False)
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     buffer = put(array, device)
@@ -130,7 +130,7 @@ def test_transfers_to_the_host_ahead_of_time(
     buffer.copy_to_host_async()
     np.testing.assert_array_equal(buffer.to_numpy(), array)
     assert buffer.to_numpy() is buffer.to_numpy()
-    # Nobody waits for this one; its memory stays until the transfer has ended.
+    # Nothing waits for this buffer; its memory is kept until the transfer has ended.
     lost = put(np.zeros((512, 512), np.float32), device)
     lost.copy_to_host_async()
     del lost

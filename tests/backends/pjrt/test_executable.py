@@ -124,7 +124,7 @@ def accumulate(request: pytest.FixtureRequest, backend: PjrtBackend) -> Executab
 def test_a_donated_argument_is_overwritten(accumulate: Executable, device: Device) -> None:
     ones = np.ones(65536, np.float32)
     total, step = put(ones, device, copy=True), put(ones, device)
-    assert total.to_numpy()[0] == 1  # read once, by nobody who is still there
+    assert total.to_numpy()[0] == 1  # read once, by an object that is gone
     api, start = device.client.api, total.memory
     address = api.call("Buffer_UnsafePointer", buffer=start.handle).pointer
     (result,) = accumulate.run([total, step])
@@ -181,7 +181,7 @@ module { func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 
 def test_partitions_of_one_program(backend: PjrtBackend) -> None:
-    """The compiler splits a program whose arguments say how they lie on the devices."""
+    """The compiler splits a program whose arguments have shardings."""
     sharding = 'mhlo.sharding = "{devices=[2]<=[2]}"'
     text = f"""
 module attributes {{mhlo.num_partitions = 2 : i32}} {{
@@ -218,7 +218,7 @@ module {{ func.func public @main(%a: tensor<4xf32>) -> tensor<{size}x4xf32> {{
     device = backend.devices()[0]
     types = {"input_types": vector(4), "output_types": [TensorType((size, 4), F32)]}
     buffer = put(np.ones(4, np.float32), device)
-    # The error belongs to whoever reads the value, where the program did start.
+    # If the program has started, the error is raised when the value is read.
     with pytest.raises(OutOfMemory, match="RESOURCE_EXHAUSTED"):
         program = compile_loaded(backend.client, artifact(text), devices=[device], **types)
         program.run([buffer])[0].wait()

@@ -153,7 +153,7 @@ def in_scan(v: Any) -> Any:
     return lax.scan(step, v, gnp.arange(3.0))[0]
 
 
-# Functions of a mesh that give a function, its arguments, and how these are split.
+# Functions of a mesh that return a function, its arguments, and their specs.
 PROGRAMS: dict[str, tuple[Callable[[Any], Callable[..., Any]], tuple[Any, ...], tuple[P, ...]]] = {
     "matmul by rows": (lambda m: gnp.matmul, (A, A), (P("x"), P())),
     "matmul by columns": (lambda m: gnp.matmul, (A, A), (P(), P(None, "x"))),

@@ -1,4 +1,4 @@
-"""Finding, loading and refusing plugins; what goes wrong there has a name and stays there."""
+"""Finding, loading and refusing plugins: errors are named, and leave other platforms usable."""
 
 from __future__ import annotations
 

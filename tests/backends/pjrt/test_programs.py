@@ -1,4 +1,4 @@
-"""Programs as people write them, on a plugin's device through the API, against the evaluator."""
+"""Typical programs on a plugin's device through the API, compared with the evaluator."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def convolution(x: Any, w: Any) -> Any:
 
 
 def pools(x: Any, y: Any) -> Any:
-    """Windows alike, of one shape with zeros that the program adds itself."""
+    """Equal windows of one shape, with zeros that the program adds itself."""
 
     def sums(v: Any) -> Any:
         return lax.reduce_window(v, np.zeros((), v.dtype), lax.add, (2, 2, 1), (1, 2, 1), "SAME")

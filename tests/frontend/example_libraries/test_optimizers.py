@@ -1,4 +1,4 @@
-"""Optimizers: each rule beside JAX's for several steps, on trees, under jit, and their errors."""
+"""Optimizers: each rule compared with JAX's for several steps, on trees and under jit; errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers: parameters, shapes and outputs beside JAX's stax, with the same keys."""
+"""Layers: parameters, shapes and outputs compared with JAX's stax for the same keys."""
 
 from __future__ import annotations
 

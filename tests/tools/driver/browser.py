@@ -95,7 +95,7 @@ class Tab:
         return done["result"].get("value")
 
     def click(self, script: str) -> None:
-        """Click with the mouse into the middle of the element that an expression gives."""
+        """Click with the mouse in the middle of the element that an expression returns."""
         box = f"(() => {{ const e = {script}; e.scrollIntoView({{block: 'center'}});"
         box += " const r = e.getBoundingClientRect();"
         box += " return [r.left + Math.min(r.width, 300) / 2, r.top + r.height / 2]; })()"
@@ -104,7 +104,7 @@ class Tab:
             self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def screenshot(self) -> bytes:
-        """What the tab shows, as a PNG."""
+        """A screenshot of the tab, as PNG."""
         return base64.b64decode(self._ask("Page.captureScreenshot", format="png")["data"])
 
 

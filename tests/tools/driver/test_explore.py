@@ -1,4 +1,4 @@
-"""The explorer's page: parsed as HTML, with what it shows."""
+"""The explorer's page, parsed as HTML, and its contents."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_page_is_self_contained(page: Page) -> None:
     script = page.texts["script"][1]
     for word in ("fetch", "XMLHttpRequest", "import(", "https:", "innerHTML", "eval("):
         assert word not in script
-    # The name of SVG's namespace is no address.
+    # The name of SVG's namespace is not an address.
     assert re.findall(r'"http:[^"]*"', script) == ['"http://www.w3.org/2000/svg"']
     for used in re.findall(r'byId\("(\w+)"\)', script):
         assert used in page.ids

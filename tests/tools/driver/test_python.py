@@ -80,7 +80,7 @@ def test_transformations_are_applied_in_order(model: Path, capsys: Capture) -> N
     assert signature("--grad", "0", "--jacrev") == (
         f"func.func @main(%arg0: {vector}) -> tensor<3x3xf32>"
     )
-    # The result of a mapped function is no single number to differentiate.
+    # The result of a mapped function is not a single number to differentiate.
     assert main(["compile", f"{model}:scaled", "--vmap=0", "--grad", "--batch-size=5"]) == 1
     assert "scalar" in capsys.readouterr().err
     assert main(["compile", f"{model}:scaled", "--vmap=0"]) == 2

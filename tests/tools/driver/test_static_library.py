@@ -1,4 +1,4 @@
-"""A static library of kernels in a C program: it links, and says what it holds."""
+"""A static library of kernels in a C program: it links, and lists its kernels."""
 
 from __future__ import annotations
 

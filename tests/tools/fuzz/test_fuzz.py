@@ -1,4 +1,4 @@
-"""The fuzzer finds what is planted, says nothing of roundings, makes failures small, and runs."""
+"""The fuzzer finds planted errors, ignores roundings, reduces failures, and runs."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_a_seed_gives_one_program() -> None:
 
 @pytest.mark.parametrize("family", catalog.FAMILIES)
 def test_rules_give_statements(family: str) -> None:
-    """A template with a mistake would be refused each time, and nobody would notice."""
+    """A template with a mistake would be refused each time without being noticed."""
     _, rules = catalog.FAMILIES[family]
     refused = {rule.template: errors for rule in rules if (errors := refusals(rule))}
     assert not refused
 
 
 def refusals(rule: catalog.Rule) -> list[str]:
-    """Why a rule was refused each time; empty where it gave a statement."""
+    """Why a rule was refused each time; empty if it produced a statement."""
     errors = []
     for seed in range(30):
         generator = Generator(seed)
@@ -202,13 +202,13 @@ def members(*programs: Program) -> list[Seeded]:
 
 
 def checked(batch: list[Seeded]) -> list[tuple[int, Failure]]:
-    """The seeds that fail together."""
+    """The seeds that fail in one batch."""
     counts = Counts()
     return [(m.seed, f) for m, f in check_batch(batch, jax=False, counts=counts)]
 
 
 def test_a_program_that_cannot_be_traced_fails_alone() -> None:
-    """The comparison is what eager calls do; under jit its value is not known."""
+    """Eager calls can evaluate the comparison; under jit its value is unknown."""
     untraceable = program("gnp.abs({x}) if {x}[0] > 0 else {x}")
     batch = members(program("gnp.sin({x})"), untraceable, program("gnp.cos({x})"))
     ((seed, failure),) = checked(batch)
@@ -230,7 +230,7 @@ def test_programs_that_do_not_compile_as_one_are_halved(monkeypatch: pytest.Monk
 
 
 def test_wrong_results_are_blamed_on_their_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the company, where the program is right alone."""
+    """The batch is reported, since the program is right alone."""
 
     def corrupt(library: Library, programs: list[Program]) -> list[Outcome]:
         first, second = run_batch(library, programs)
@@ -300,7 +300,7 @@ def test_the_dtype_of_one_angle_is_known() -> None:
     assert not known_difference(tested, several)
 
 
-# Programs for which JAX gives other values, where its functions are called with special operands.
+# Programs with other values in JAX, whose functions are called with special operands.
 _SPECIAL_OPERANDS = {
     "igamma": ("{x} * 0", "lax.igamma({x}, {x} + 0.5)"),
     "expi": ("{x} * 0", "special.expi({x})"),
@@ -335,7 +335,7 @@ def test_special_operands_are_known_only_where_the_others_agree(
 
 def test_infinite_transforms_are_known_only_where_they_explain_all() -> None:
     failure = Failure("values", "nan instead of inf at (0,), 1 of 8 wrong")
-    # Computed alike once the transform of infinite numbers is defined: nothing else differs.
+    # Nothing but the transform of infinite numbers differs.
     tested = program("{x} / 0", "sfft.dct({x})", size=8)
     assert known_difference(tested, failure)
     assert not known_difference(program("{x} / 0", "gnp.sin({x})", size=8), failure)
@@ -385,7 +385,7 @@ def serve_without_cosine(pipe: Any) -> None:
 
 @pytest.mark.usefixtures("crashing_jax")
 def test_a_crash_of_jax_is_an_error_of_jax() -> None:
-    """The others of its company are compared."""
+    """The other programs of the batch are still compared."""
     batch = members(program("gnp.sin({x})"), program("gnp.cos({x})"), program("gnp.exp({x})"))
     counts = Counts()
     ((failed, failure),) = check_batch(batch, jax=True, counts=counts)

@@ -1,4 +1,4 @@
-"""Networks of convolutions, and what is done to images before and after them."""
+"""Convolutional networks, and pre- and postprocessing of images."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _residual_gradient(framework: Framework) -> Built:
 
 
 def _resnet_step(framework: Framework) -> Built:
-    """ResNet-18 as it is used on CIFAR-10, a quarter as wide."""
+    """ResNet-18 as used on CIFAR-10, at a quarter of the width."""
     arrays, relu = Arrays(framework), framework.module.nn.relu
     widths, strides = (16, 32, 64, 128), (1, 2, 2, 2)
 

@@ -73,7 +73,7 @@ class _Process:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment["PYTHONPYCACHEPREFIX"] = _bytecode_folder()
         command = [sys.executable, "-c", _START, program.name, framework, *filter(None, [file])]
-        # A pipe that nobody reads would stop a process that writes much.
+        # A process that writes much would block on a pipe that is not read.
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115
         self._running = subprocess.Popen(
             command,

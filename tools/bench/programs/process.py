@@ -1,4 +1,4 @@
-"""A process that runs one program in one framework, and is told by lines when to call it.
+"""A process that runs one program in one framework, and calls it on request.
 
 It answers each line with a line of JSON. Started by `measure`; each framework has processes of its
 own, so that memory is that of one framework.

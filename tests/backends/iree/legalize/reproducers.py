@@ -1,4 +1,4 @@
-"""Programs that IREE takes wrongly as long as a legalization is left out, by its name."""
+"""Programs that IREE handles wrongly without a legalization, by its name."""
 
 from __future__ import annotations
 

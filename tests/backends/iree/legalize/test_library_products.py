@@ -63,7 +63,7 @@ def lowered(function: Callable[..., Any], *arguments: Any, backend: IreeBackend 
 
 
 def calls(artifact: Any) -> int:
-    """The dispatches of the library's kernels in what the compiler is given."""
+    """The dispatches of the library's kernels in the compiler's input."""
     return (artifact.plan.code or b"").count(CALL)
 
 

@@ -1,4 +1,4 @@
-"""The list of legalizations: what its check refuses, and what it says."""
+"""The list of legalizations: the errors of its check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that IREE takes wrongly as long as a legalization is left out.
+"""Programs that IREE handles wrongly without a legalization.
 
 Each test is strict: where a new compiler takes the program rightly, the test fails, and the
 legalization can go.

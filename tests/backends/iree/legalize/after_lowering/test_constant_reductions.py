@@ -1,4 +1,4 @@
-"""Reductions of values that the compiler may fold to one number, in all forms that lead there.
+"""Reductions of values that the compiler may fold to one number, in every form.
 
 IREE combines such a number once for each vector instead of once for each element. The table is
 producers of such values, reductions, lengths around multiples of vectors' widths, dtypes, and
@@ -283,7 +283,7 @@ UPSTREAM = Path(__file__).parents[5] / "docs" / "upstream" / "reductions_of_cons
 
 
 def test_the_compiler_still_needs_it() -> None:
-    """Where this fails, the compiler has been mended, and the guard may go."""
+    """If this fails, the compiler has been fixed, and the guard can be removed."""
     (text,) = re.findall(r"```mlir\n(.*?)```", UPSTREAM.read_text(), re.DOTALL)
     body = text.strip().removeprefix("func.func @main() -> tensor<f32> {").removesuffix("}")
     (result,) = executable(body, (), (spec((), np.float32),))([])
@@ -291,7 +291,7 @@ def test_the_compiler_still_needs_it() -> None:
 
 
 def _expression(rng: np.random.Generator, leaves: list[Any], depth: int) -> Any:
-    """A random expression of whole numbers and choices, full of what algebra makes constants."""
+    """A random expression of integers and selects, with many parts that simplify to constants."""
     if depth == 0 or rng.random() < 0.1:
         return leaves[rng.integers(len(leaves))]
     a, b = (_expression(rng, leaves, depth - 1) for _ in range(2))

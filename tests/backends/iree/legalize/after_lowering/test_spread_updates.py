@@ -1,4 +1,4 @@
-"""Interior padding of an updated array, which is updated where it belongs."""
+"""Interior padding of an updated array: the update is at the right index."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_updates_are_spread_with_their_array() -> None:
 
 
 def test_updates_are_spread_with_an_array_that_is_padded_before() -> None:
-    """The compiler makes one padding of two, and the update in what comes of both."""
+    """The compiler merges the two paddings, and updates the merged result."""
 
     def f(x: Any, u: Any, i: Any) -> Any:
         updated = lax.dynamic_update_slice(x, u, (i, i))

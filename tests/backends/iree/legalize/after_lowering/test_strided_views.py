@@ -17,7 +17,7 @@ from tests.tolerance import assert_each_near
 X = np.arange(2 * 5 * 7, dtype=np.float32).reshape(2, 5, 7) / 8
 PLACES = np.array([1, 0, 1, 5, -1], np.int32)
 
-# What is read by position, of the array and a start that only the run knows.
+# The values read at positions of the array, from a start that is known only at run time.
 VIEWS: dict[str, Callable[[Any, Any], Any]] = {
     "every other": lambda x, i: x[0, 0, ::2],
     "every other, inner": lambda x, i: x[0, :, ::2],
@@ -114,7 +114,7 @@ def test_cosine_transforms_read_views(shape: tuple[int, ...]) -> None:
         (lambda x: (lax.rev(x[:, 1:3, 2:5], (1,)), x[::2][PLACES]), 0),
         # Not read by position.
         (lambda x: gnp.exp(x[:, :, ::2]), 0),
-        # Computed, so it is an array already.
+        # It is computed, so it is an array already.
         (lambda x: lax.rev(gnp.exp(x[:, :, ::2]), (0,)), 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Products with vectors of what was unsigned or a bool: converted before they are multiplied."""
+"""Products with vectors that were converted from unsigned integers or bools."""
 
 from __future__ import annotations
 

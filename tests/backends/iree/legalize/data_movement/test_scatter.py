@@ -40,7 +40,7 @@ FLAGS = {"unique_indices": False, "indices_are_sorted": False}
 def differences(
     emits: Sequence[Emit], arguments: Sequence[Sequence[np.ndarray]], units: float = 0.0
 ) -> list[int]:
-    """Which of several functions, compiled as one program, differ from the evaluator."""
+    """The functions, compiled as one program, that differ from the evaluator."""
 
     def build() -> Program:
         program = Program()
@@ -72,7 +72,7 @@ def _emit_case(case: Case) -> Emit:
 
 
 def _settled(case: Case) -> Case:
-    """Of several updates of one place any may stay: make them equal."""
+    """Any of several updates of one place may win, so make them equal."""
     if case.op == "scatter" and not _is_unique(case):
         return replace(case, updates=np.full_like(case.updates, 1))
     return case
@@ -215,7 +215,7 @@ ALIASED: list[Emit] = [
 
 
 def _looped(emit: Emit) -> Emit:
-    """Five iterations; the place of the update moves on."""
+    """Five iterations, each of which updates another place."""
 
     def emit_loop(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
         types = [*(TensorType((), I32) for _ in range(3)), type_of(x)]
@@ -277,7 +277,7 @@ def test_one_element_is_updated_by_another() -> None:
 
 
 def test_a_literal_is_updated_in_every_iteration() -> None:
-    """Writes of a body into literals are gone in the next iteration."""
+    """A body's writes into literals do not persist to the next iteration."""
     places = np.array([1, 2, 3, 0, 2], np.int32)
 
     def largest(h: Any, i: Any) -> Any:

@@ -57,7 +57,7 @@ def compiled_and_evaluated(
 
 
 def is_subnormal(x: np.ndarray) -> np.ndarray:
-    """Compiled code takes these for zeros where it computes with them."""
+    """Compiled code flushes these to zero."""
     magnitude = np.abs(x.astype(np.float64))
     return (magnitude > 0) & (magnitude < float(ml_dtypes.finfo(x.dtype).tiny))
 
@@ -146,7 +146,7 @@ def test_contraction_of_nothing_and_wide_padding() -> None:
 
 
 def test_powers_of_a_literal_and_a_half() -> None:
-    """Roots and products stand for them."""
+    """They are replaced by roots and products."""
     x = edges(np.dtype(np.float32))
     x = np.concatenate([x[~is_subnormal(x)], np.float32([1e-25, 1e-13, 3e13, 1e25])])
     exponents = [-3.5, -1.5, -0.5, 0.5, 2.5]
@@ -157,7 +157,7 @@ def test_powers_of_a_literal_and_a_half() -> None:
     for (compiled, _), y in zip(compiled_and_evaluated(emit, x), exponents, strict=True):
         with np.errstate(all="ignore"):
             wanted = np.power(x.astype(np.float64), y).astype(np.float32)
-        # NumPy takes 0.5 for a square root, of which that of -inf is none.
+        # NumPy computes a power of 0.5 as a square root, which is nan for -inf.
         wanted[x == -np.inf] = np.inf if y > 0 else 0
         wanted[is_subnormal(wanted)] = 0
         compiled = np.where(is_subnormal(compiled), np.float32(0), compiled)

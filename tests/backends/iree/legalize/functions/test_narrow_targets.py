@@ -25,7 +25,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 def narrow(name: str, *arrays: np.ndarray) -> np.ndarray:
-    """An op as it is rewritten, which may use no f64."""
+    """The rewritten form of an op, which must not use f64."""
     program = Program()
     types = [TensorType(a.shape, a.dtype) for a in arrays]
     body = Body.build(types, lambda *v: [getattr(ops, name)(*v)])
@@ -118,7 +118,7 @@ def test_complex_log1p() -> None:
 
 
 def rewritten(target: str, op: str, *arrays: np.ndarray, **params: object) -> np.ndarray:
-    """An op as it is written for a target, evaluated."""
+    """The value of an op's form for a target."""
     program = Program()
     types = [TensorType(a.shape, a.dtype) for a in arrays]
     body = Body.build(types, lambda *v: getattr(ops, op).build(v, params))
@@ -189,7 +189,7 @@ def test_complex_numbers_without_choices_between_them() -> None:
 
 @pytest.mark.parametrize("name", target_names())
 def test_powers_of_complex_zero_on_every_target(name: str) -> None:
-    """The rule of complex powers and that of powers by a half are both asked."""
+    """Both the rule of complex powers and that of powers of one half apply."""
     z = np.array([0, 0, 0, 1 + 1j], np.complex64)
     w = np.array([1 + 1j, 0, -1, 2], np.complex64)
     program = Program()

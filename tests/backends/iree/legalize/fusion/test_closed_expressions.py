@@ -14,7 +14,7 @@ from tests.tolerance import assert_each_near
 
 
 def draws(shape: tuple[int, ...], step: Any = 0) -> list[Any]:
-    """Random numbers of several kinds from keys of their own."""
+    """Random numbers of several kinds, each from its own key."""
     first, second, third = random.split(random.key(3), 3)
     return [
         random.normal(first, shape),
@@ -31,7 +31,7 @@ def mixed(values: list[Any]) -> Any:
 
 
 def check(f: Any, *args: Any) -> str:
-    """F compiled, against f evaluated; its text after the legalization."""
+    """Compare ``f`` compiled and evaluated; return its text after the legalization."""
     for got, expected in zip(gn.jit(f)(*args), f(*args), strict=True):
         assert got.dtype == expected.dtype
         # Chains of a dozen roundings at values of some ten; in 16 bits the last two show.

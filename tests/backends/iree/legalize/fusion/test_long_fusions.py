@@ -1,4 +1,4 @@
-"""Long expressions: split into kernels of bounded size, which compute what the evaluator does."""
+"""Long expressions: split into kernels of bounded size, with the values of the evaluator."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def choices(n: int) -> Callable[[Any], Any]:
 
 
 def shared(n: int) -> Callable[[Any], Any]:
-    """Many expressions of one that is computed."""
+    """Many expressions of one computed value."""
 
     def run(x: Any) -> Any:
         y = gnp.tanh(x)
@@ -102,7 +102,7 @@ def test_kernels_are_bounded(program: str) -> None:
     build, n = PROGRAMS[program]
     argument = gnp.linspace(0.1, 0.9, 5, dtype=gnp.float32)
     sizes = [largest_kernel(build(m), argument) for m in (n, 2 * n, 4 * n)]
-    # Functions of one value are in one kernel even where there is no room for the second.
+    # Functions of one value are in one kernel, even if the second exceeds its size.
     assert all(MAX_SIZE // 2 < size <= 1.25 * MAX_SIZE for size in sizes), sizes
 
 
@@ -144,7 +144,7 @@ def test_values(program: str) -> None:
         (program, shape)
         for program in (*PROGRAMS, "in a loop")
         for shape in ((), (1000,), (40, 30))
-        # A kernel that writes more than 32 numbers, each to a place of its own, is not loaded.
+        # A kernel that writes more than 32 numbers, each to a separate buffer, cannot be loaded.
         if (program, shape) != ("shared", ())
     ],
 )

@@ -58,7 +58,7 @@ def _barriers(backend: IreeBackend, function: Callable[[Any], Any]) -> int:
 @pytest.mark.parametrize("target", ["vulkan:portable", "cuda:sm_90"])
 def test_barriers_are_where_kernels_would_race(target: str) -> None:
     backend = iree_backend(target)
-    # Long expressions have barriers of their own.
+    # Long expressions have their own barriers.
     fused = IreeBackend(target, without(LEGALIZATIONS, "values-read-across"))
     for name, function in STORED.items():
         assert _barriers(backend, function) > _barriers(fused, function), name

@@ -106,6 +106,6 @@ def test_only_wide_expressions_get_barriers() -> None:
     assert barriers(lambda xs: sum(xs), arrays(MAX_LEAVES, 3)) == 0
     assert barriers(lambda xs: sum(xs), arrays(MAX_LEAVES + 1, 3)) == 1
     assert barriers(lambda xs: sum(xs), arrays(2 * MAX_LEAVES, 3)) == 2
-    # The literal zeros are no buffers, and a matrix product ends what is fused.
+    # The literal zeros are not buffers, and a matrix product ends the fusion.
     assert barriers(lambda x: sum(x + i for i in range(40)), gnp.ones(3)) == 0
     assert barriers(layers, arrays(40, 3, 3)) == 0

@@ -1,4 +1,4 @@
-"""Long sums and contractions are as precise as sums in stages are, in every dtype."""
+"""Long sums and contractions are as precise as staged sums, in every dtype."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_rows_and_columns_that_fill_no_whole_vectors() -> None:
 
 
 def test_sums_of_a_million_elements_in_every_dtype() -> None:
-    """NumPy adds in pairs: within few units of what it gives in the dtype's accumulator."""
+    """NumPy adds pairwise; results are within a few units of its sum in the accumulation dtype."""
     base = np.random.default_rng(1).normal(1, 1, 1_000_000)
     dtypes = ("float16", "bfloat16", "float32", "float64")
 
