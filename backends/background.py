@@ -20,7 +20,7 @@ __all__ = ["Job", "add_exit_hook"]
 
 T = TypeVar("T")
 
-# The seconds after which a job begins even if nobody has released it.
+# The seconds after which a job begins even if it has not been released.
 _HEAD_START_S = 0.25
 # The longest time to wait for the thread at the end: a lowering cannot be interrupted.
 _MAX_JOIN_S = 30.0
@@ -115,7 +115,7 @@ class _Worker:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        # Weak references: nobody waits for a job that was dropped.
+        # Weak references, because nothing waits for a job that was dropped.
         self._jobs: queue.SimpleQueue[weakref.ref[Job[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 

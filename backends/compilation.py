@@ -222,7 +222,7 @@ def serialize(module: ir.Module, version: str) -> bytes:
         copy.operation.attributes[name] = module.operation.attributes[name]
     for function in module.body.operations:
         cloned = function.operation.clone(ip=ir.InsertionPoint(copy.body))
-        # The portable form has no such attribute; nothing is inlined any more.
+        # The portable form has no such attribute; nothing is inlined after this.
         if "no_inline" in cloned.attributes:
             del cloned.attributes["no_inline"]
     PASSES["strip-debuginfo"].run(copy)

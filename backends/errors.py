@@ -90,7 +90,7 @@ class ExecutionError(GnomonRuntimeError):
 
 
 class DistributedError(GnomonRuntimeError):
-    """The processes of a program cannot go on together.
+    """The processes of a program cannot continue.
 
     One of them did not come, died, lost its connection or compiled another program than the others;
     the message says which. Start all of them again: the connection cannot be repaired.

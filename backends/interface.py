@@ -149,8 +149,8 @@ class Backend(Protocol):
         """
 
     def put(self, array: np.ndarray[Any, Any], device: Any = ..., *, copy: bool = ...) -> Any:
-        """Transfer an array to a `Buffer`; without ``copy``, it must not be modified any more.
+        """Transfer an array to a `Buffer`; without ``copy``, it must not be modified afterwards.
 
         Raises:
-          OutOfMemory: the device has not enough free memory.
+          OutOfMemory: the device does not have enough free memory.
         """

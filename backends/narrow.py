@@ -223,7 +223,7 @@ def _refuse(inst: Instance) -> list[ir.Value]:
     )
 
 
-# ------------------------------------------------------------------------------- rules of their own
+# ---------------------------------------------------------------------------------- special rules
 
 
 def _constant(inst: Instance) -> list[ir.Value]:

@@ -63,7 +63,7 @@ _FACTORIES: dict[str, str | Callable[[str], Backend]] = {
 
 @dataclass
 class _HostDevices:
-    """The number of devices of the host's platform, and whether somebody has asked for it."""
+    """The number of devices of the host's platform, and whether it has been used."""
 
     count: int = 1
     fixed: bool = False
@@ -194,7 +194,7 @@ def set_host_device_count(count: int) -> None:
 
 
 def host_device_count() -> int:
-    """The number of devices of the host's platform, which cannot be set any more."""
+    """The number of devices of the host's platform, which is fixed from now on."""
     with _lock:
         _host_devices.fixed = True
         return _host_devices.count

@@ -1,4 +1,4 @@
-"""Recordings of what a process does and when, for `gnomon.profiler`.
+"""Recordings of the activities of a process, for `gnomon.profiler`.
 
 Slow steps, such as compilations, are recorded in place: ``with span(...)``. Fast ones, such as
 calls of compiled programs, must cost nothing while nobody records: their class registers the method
@@ -43,11 +43,11 @@ class Span:
     """Something that took time.
 
     Attributes:
-      name: what it was.
+      name: the activity.
       track: one of the tracks above.
       thread: the number of the thread that it ran in; for `DEVICE`, of the device.
       start_ns, end_ns: nanoseconds since the epoch.
-      details: what else is known about it.
+      details: further facts about it.
     """
 
     name: str

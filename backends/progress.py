@@ -1,4 +1,4 @@
-"""Progress of compilations: whoever shows it is told of each kernel that is compiled."""
+"""Progress of compilations: listeners are called for each kernel that is compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _listeners: list[Listener] = []
 def listening(listener: Listener) -> Iterator[None]:
     """Call a function with the number of kernels that are compiled, and of all, in the block.
 
-    Kernels of other threads' programs are told of, too.
+    They are called for kernels of other threads' programs, too.
 
     Args:
       listener: is called in the threads that compile.

@@ -259,7 +259,7 @@ def put(array: np.ndarray[Any, Any], layout: Layout, *, copy: bool = False) -> S
       layout: the layout, for the array's shape.
       copy: whether the array may be modified as soon as the call returns.
     Raises:
-      OutOfMemory: a device has not enough free memory.
+      OutOfMemory: a device does not have enough free memory.
     """
     parts: list[Buffer] = []
     for position in layout.local:

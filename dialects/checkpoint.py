@@ -100,7 +100,7 @@ def _parse(policy: str) -> list[tuple[Rule, list[str]]]:
 
 
 def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
-    """A predicate that tells whether a policy saves a value.
+    """A predicate that says whether a policy saves a value.
 
     A result of a loop, branch or call is saved if the policy saves the value that the body yields.
     """
@@ -169,7 +169,7 @@ def _jvp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Va
 def _recomputed(
     body: Body, wanted: Sequence[ir.Value], saves: Callable[[ir.Value], bool]
 ) -> tuple[list[ir.Value], list[ir.Operation]]:
-    """The values to save and the ops to recompute, which together give the wanted values.
+    """The values to save, and the ops that recompute the wanted values from them.
 
     The body's arguments are available to the recomputation as well.
     """

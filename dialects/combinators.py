@@ -305,7 +305,7 @@ def stablehlo_reduce(
     axes: Sequence[int],
     combine: Callable[..., Sequence[ir.Value]],
 ) -> list[ir.Value]:
-    """Reduce operands of one shape together over ``axes``.
+    """Reduce operands of one shape jointly over ``axes``.
 
     ``combine`` takes the accumulated scalars, then the next ones, and returns the new ones.
     """

@@ -48,7 +48,7 @@ def example_text(op: Op) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Wrap a long statement: operands, attributes and types go on lines of their own."""
+    """Wrap a long statement: operands, attributes and types go on separate lines."""
     if len(line) <= WIDTH:
         return [line]
     head, *parts = _PARTS.split(line)

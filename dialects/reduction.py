@@ -153,7 +153,7 @@ reduce_sum = _reducer(
 
 
 def _jvp_prod(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
-    """The product rule along a tree of products; without divisions, zeros are no special case."""
+    """The product rule along a tree of products: no divisions, so no special case for zeros."""
     (x,), (t,), (type_,) = inst.operands, tangents, inst.operand_types
     axes = inst.params["axes"]
     if type_.size == 0:

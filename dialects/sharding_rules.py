@@ -453,7 +453,7 @@ def scattered(use: SplitUse) -> list[Split]:
 
 
 def require_unsplit(use: SplitUse) -> list[Split]:
-    """The rule of ops without a rule of their own: no operand may be split."""
+    """The rule of ops without a specific rule: no operand may be split."""
     if any(any(split) for split in use.splits):
         raise use.fail(
             f"has no sharding rule, so its operands must not be split, got "

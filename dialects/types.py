@@ -49,7 +49,7 @@ COMPLEX = tuple(d for d, (e, _) in _ELEMENTS.items() if e.startswith("complex"))
 INEXACT = FLOATING + COMPLEX
 NUMERIC = INTEGER + INEXACT
 ANY = (BOOL, *NUMERIC)
-# Dtypes narrower than a byte; NumPy stores each element in a byte of its own.
+# Dtypes narrower than a byte; NumPy stores each element in a separate byte.
 SUB_BYTE = tuple(d for d in INTEGER if ml_dtypes.iinfo(d).bits < 8)
 FLOAT8 = tuple(d for d in FLOATING if d.itemsize == 1)
 

@@ -104,7 +104,7 @@ class Lowering:
         return list(created.results)
 
     def call_external(self, inst: Instance, name: str) -> list[ir.Value]:
-        """A call of a function that whoever runs the program has."""
+        """A call of an external function, which the program's runner provides."""
         types = [mlir_type(t) for t in inst.result_types]
         given = [x.type for x in inst.operands]
         self._external[name] = ir.FunctionType.get(given, types, context())
@@ -195,7 +195,7 @@ class Lowering:
         return shardy.constrain(x, type_, name, p["spec"], result=False)
 
     def manual_computation(self, inst: Instance) -> list[ir.Value]:
-        """Lower a ``gnomon.shard_map``; its callee is lowered as a function of its own."""
+        """Lower a ``gnomon.shard_map``; its callee is lowered as a separate function."""
         p = inst.params
         name = self.mesh_name(p["mesh_axes"], p["mesh_sizes"], ())
         signature = self.program.signature(p["callee"])
@@ -250,7 +250,7 @@ class Lowering:
 
 
 def _separate_bodies(program: Program, mesh: Mesh) -> dict[str, tuple[Mesh, tuple[str, ...]]]:
-    """Give each ``gnomon.shard_map`` a function of its own, with a name that Shardy recognizes.
+    """Give each ``gnomon.shard_map`` a separate function, with a name that Shardy recognizes.
 
     Returns:
       For each of these functions, its mesh and the axes that are manual in it.

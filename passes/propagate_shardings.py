@@ -32,7 +32,7 @@ __all__ = [
 
 Split = tuple[tuple[str, ...], ...]
 Shape = tuple[int, ...]
-# One label for each dimension of a value; dimensions with equal labels are split alike.
+# One label for each dimension of a value; equal labels are split over the same axes.
 Labels = Sequence[Any]
 
 

@@ -87,7 +87,7 @@ class AheadOfTimeExecutable:
         """The executable as IREE's `.vmfb`.
 
         Args:
-            answered: names of the ops that whoever loads the executable can evaluate.
+            answered: names of the ops that the loader of the executable can evaluate.
 
         Raises:
             ValueError: it calls Python, so IREE alone cannot run it.

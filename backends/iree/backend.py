@@ -163,7 +163,7 @@ class IreeBackend:
             with profiling.span("load", program=artifact.name, bytes=len(vmfb)):
                 return load(vmfb)
         except ExecutionError:
-            # The executable may come from the cache, and differ from what the compiler gives now.
+            # The executable may come from the cache, and differ from the compiler's present output.
             again = self.executable_bytes(artifact, ignore_cache=True)
             if again == vmfb:
                 raise
@@ -363,7 +363,7 @@ def _with_input(plan: Plan, given: CompilerInput) -> Plan:
     options = plan.options
     if given.calls_library:
         # The products that gain by tiling are the library's. For the small ones that are left, the
-        # packing of each operand would be a kernel of its own.
+        # packing of each operand would be a separate kernel.
         options = replace(options, data_tiling=False)
     if given.form not in (None, Form.SELECTS):
         options = replace(options, hoist_constants=False)

@@ -1,6 +1,6 @@
 """The BLAS that NumPy ships, for products of matrices in compiled programs.
 
-NumPy's wheels contain OpenBLAS with 64-bit integers. NumPy's copy has threads of its own, which
+NumPy's wheels contain OpenBLAS with 64-bit integers. NumPy's copy has its own threads, which
 spin for up to 26 ms after each product: in a program that alternates its products with IREE's
 kernels, a product of 512 rows took 17 ms of CPU time instead of 3.7. The number of threads is a
 setting of the whole copy, and belongs to NumPy's users. So programs use a second copy of the
@@ -90,7 +90,7 @@ def load_for(vmfb: bytes) -> None:
     """Load the library if an executable calls it.
 
     Raises:
-      ExecutionError: it calls the library, and NumPy brought none.
+      ExecutionError: it calls the library, which this NumPy does not contain.
     """
     if SYMBOL.encode() in vmfb and not has_products():
         raise ExecutionError(

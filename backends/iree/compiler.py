@@ -148,7 +148,7 @@ def executable_key(artifact: bytes, target: Target, options: CompileOptions) -> 
 
 
 def _surroundings(target: Target) -> tuple[str, str, str]:
-    """What determines the code besides the program and the flags: compiler, machine and passes."""
+    """The inputs of the code besides the program and the flags: compiler, machine and passes."""
     machine = host_fingerprint() if target.is_host else target.name
     return compiler_version(), machine, _between_phases_digest()
 

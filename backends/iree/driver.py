@@ -54,8 +54,8 @@ _NEEDS = {
     "metal": "macOS and an iree-base-runtime for it",
     "vulkan": (
         "the Vulkan loader (libvulkan.so.1) and a driver of version 1.3 that `vulkaninfo` lists; "
-        "on Debian `apt-get install libvulkan1 mesa-vulkan-drivers` brings both, and with lavapipe "
-        "a device that is the CPU"
+        "`apt-get install libvulkan1 mesa-vulkan-drivers` on Debian installs both, and lavapipe, a "
+        "device that is the CPU"
     ),
 }
 
@@ -268,11 +268,11 @@ class DriverState:
                 next_runtime_generation()
                 self.memory.abandon(
                     f"the value was on {self.name}, which was lost before it was read, by {error}; "
-                    "compute it again: the next use of the device starts it anew"
+                    "compute it again: the next use of the device restarts it"
                 )
         return (
             f"{self.name} was lost, with all values on it that were not read before: its next use "
-            "starts it anew, and other devices go on; compute what you need again"
+            "restarts it, and other devices keep working; compute the lost values again"
         )
 
     def allocated_bytes(self) -> int:
@@ -391,7 +391,7 @@ def _driver(name: str) -> Any:
         if name in _HOST_DRIVERS:
             return rt.get_driver(name)
         # IREE keeps one driver of each name, but these are our own: another one may have been made
-        # without our Vulkan library, or before a fork, which leaves its threads behind.
+        # without our Vulkan library, or before a fork, which does not copy threads.
         with ProcessState.lock:
             if name not in _own_drivers:
                 with interposed_loader() if name == "vulkan" else nullcontext():
@@ -455,7 +455,7 @@ def _wait_for_all_work() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Make the child create devices of its own, since threads do not survive a fork."""
+    """Make the child create its own devices, since threads do not survive a fork."""
     ProcessState.lock = threading.RLock()
     next_runtime_generation()
     ProcessState.forks += 1

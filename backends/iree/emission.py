@@ -79,7 +79,7 @@ CODE_KINDS: Mapping[str, CodeKind] = MappingProxyType(
             {"elf": ".so", "wasm": ".wasm"},
             is_text=False,
         ),
-        # A flag of its own requests its files, instead of a dump.
+        # A separate flag requests its files, instead of a dump.
         "static-library": _kind(
             "an object and a header to link into a C program, and the program that calls it",
             "",

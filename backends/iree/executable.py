@@ -235,7 +235,7 @@ class Executable:
         self.launcher = self._new_launcher()
         self._use(self._reload())
         # A Python function that a program calls may call the program again, in this thread or in
-        # another one, so each running call of such a program has a context of its own.
+        # another one, so each running call of such a program has its own context.
         self._idle = [self._loaded]
 
     def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
@@ -411,13 +411,13 @@ class Executable:
         try:
             loaded.call(arguments, results, keep_alive)
         except KeyboardInterrupt:
-            # Nothing waits for the call any more, not even the end of the process.
+            # Nothing waits for the call now, not even the end of the process.
             semaphore.fail("the call was interrupted")
             self._abandon(loaded)
             raise
         except Exception as error:
             # IREE refuses to start a program after one that has already failed. Whether that one
-            # fails before or after this call depends on timing, so both cases are reported alike.
+            # fails before or after this call depends on timing, so both look the same.
             semaphore.fail(str(error))
             for program in pending:
                 if program.failure() is not None:
@@ -501,7 +501,7 @@ def _owned(outputs: list[Buffer], state: DriverState) -> list[Buffer]:
 def _copy_of_argument(result: Buffer, state: DriverState) -> Buffer:
     """Copy a result that is a view of an argument's memory, which the caller may change or free.
 
-    There is no need to wait for the program, since the argument's value is there before it ends.
+    There is no need to wait for the program, since the argument's value is computed before it ends.
     """
     shape, dtype, device = result.shape, result.dtype, result.device
     borrowed = Buffer(shape, dtype, device, view=result._view)

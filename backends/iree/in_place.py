@@ -36,7 +36,7 @@ _DISPATCH, _UPDATE = "flow.dispatch", "flow.tensor.update"
 _FOR, _WHILE = "scf.for", "scf.while"
 # Their results are new buffers, except those that are tied to an operand.
 _MAKES_BUFFERS = frozenset({_DISPATCH, _UPDATE, "flow.tensor.splat"})
-# Each use of uninitialized memory gets a buffer of its own.
+# Each use of uninitialized memory gets its own buffer.
 _UNINITIALIZED = "flow.tensor.empty"
 # They read buffers and pass none on: their results, if any, are values of the host.
 _ONLY_READS = frozenset({"flow.tensor.load", "flow.tensor.trace", "hal.tensor.wait"})
@@ -45,7 +45,7 @@ _WAITS = frozenset({"flow.tensor.load", "util.call", "util.optimization_barrier"
 
 
 class InPlaceError(ValueError):
-    """Raised if an update has no buffer of its own after the pass."""
+    """Raised if an update has no separate buffer after the pass."""
 
 
 def copy_updated_buffers(ir: CompilerIR, module: int) -> int:
@@ -78,7 +78,7 @@ def _function_bodies(ir: CompilerIR, module: int) -> Iterator[int]:
 
 
 class _Owner:
-    """Gives the updates of a function's blocks buffers of their own.
+    """Gives the updates of a function's blocks separate buffers.
 
     Args:
       ir: access to the program.
@@ -220,7 +220,7 @@ class _Owner:
         if name == _WHILE:
             _, after = ir.blocks(definition)
             return ir.argument(after, ir.number(value)) in self._updated
-        # A splat literal is written anew for each use.
+        # A splat literal is written again for each use.
         return name in _MAKES_BUFFERS or (name == "arith.constant" and ir.is_splat(definition))
 
     def _is_carried(self, argument: int, block: int) -> bool:

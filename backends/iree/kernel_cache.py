@@ -81,7 +81,7 @@ class Kernels:
             ask: sends the worker a request, and waits for its reply.
 
         Returns:
-            The header and the payload of the answer. If a kernel did not compile, the answer tells
+            The header and the payload of the answer. If a kernel did not compile, the answer says
             the worker to compile the program as a whole.
         """
         texts = unpack(payload)

@@ -76,12 +76,12 @@ class ProgramCost:
 
     Attributes:
         flops: floating-point operations, those of loops times their trip counts.
-        bytes_accessed: bytes read and written, likewise.
-        dispatches: kernels launched one after another, likewise.
+        bytes_accessed: the bytes read and written.
+        dispatches: the number of kernels launched one after another.
         contraction_flops: the part of `flops` in unbatched contractions outside of loops whose
             three sizes are all at least 64.
         batched_flops: the part in batched contractions.
-        product_flops: the part in contractions of all kinds, wherever they are.
+        product_flops: the part in contractions of all kinds.
     """
 
     flops: float = 0.0

@@ -360,7 +360,7 @@ def _write_form(form: Form, target: Target, module: ir.Module) -> None:
         module, form, ordered=frozenset(), kernels=kernels, finish=lambda _module: None
     )
     if written is None:
-        raise ValueError(f"{form.value}: a loop does not count, and is no kernel")
+        raise ValueError(f"{form.value}: a loop has no trip count and is not a kernel")
 
 
 def _rewrite_alone(rules: Rules, target: Target, module: ir.Module) -> None:

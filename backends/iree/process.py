@@ -46,7 +46,7 @@ class ProcessDiedError(Exception):
 
     Attributes:
         status: its exit status; negative for the signal that ended it.
-        diagnostics: what it printed.
+        diagnostics: its output.
     """
 
     def __init__(self, status: int, diagnostics: str) -> None:
@@ -59,7 +59,7 @@ class ProcessTimeoutError(Exception):
     """The process did not answer in time.
 
     Attributes:
-        diagnostics: what it printed.
+        diagnostics: its output.
     """
 
     def __init__(self, diagnostics: str) -> None:
@@ -73,7 +73,7 @@ class _Worker:
     def __init__(self, process_flags: Sequence[str], serve: str) -> None:
         if not sys.executable:
             raise CompilerUnavailable(
-                "the compiler runs in a Python process of its own, and this interpreter does not "
+                "the compiler runs in a separate Python process, and this interpreter does not "
                 "know its executable (sys.executable is empty); set it before compiling"
             )
         self.process_flags = tuple(process_flags)
@@ -156,7 +156,7 @@ class CompilerProcess:
     """The compiler, as a process that starts when first needed and again after it died.
 
     A process accepts some flags only when it starts. There is one process for each set of these, so
-    that compiling for a CPU and a GPU in turn does not restart it.
+    that alternating between a CPU and a GPU does not restart it.
 
     It can be used from several threads, which take turns, and across forks: a child starts its own
     processes. They end with this process, however that ends.
@@ -239,7 +239,7 @@ class CompilerProcess:
                 worker.clear_diagnostics()
                 yield worker
             except BaseException:
-                # Interrupts, too, leave an answer in the pipe that nobody would read.
+                # Interrupts, too, leave an unread answer in the pipe.
                 del self._workers[worker.process_flags]
                 worker.stop()
                 self._check_open()

@@ -1,4 +1,4 @@
-"""Programs on devices with memory of their own."""
+"""Programs on devices with separate memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RUN_AHEAD = 64
 
 
 class RemoteExecutable(Executable):
-    """A program that runs on a device with memory of its own.
+    """A program that runs on a device with separate memory.
 
     A call returns when the program is queued, unless it calls Python. NumPy arguments are copied to
     the device first, and the program waits for the copies there.

@@ -36,7 +36,7 @@ def interposed_loader() -> Iterator[None]:
 
     If no loader is found, IREE looks for one itself and reports what it tried.
     """
-    # IREE's other platforms have drivers of their own, or are untested.
+    # IREE's other platforms have other drivers, or are untested.
     if not sys.platform.startswith("linux"):
         yield
         return

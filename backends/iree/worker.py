@@ -137,7 +137,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
         with ir.module_of(invocation._inv_p) as module:
             _drop_barriers(ir, module)
         # Barriers kept equal values apart. If these were merged only later, they would share a
-        # buffer that `in_place` has not seen.
+        # buffer that `in_place` did not see.
         if not ir.run_passes(invocation._inv_p, b"cse"):
             return {"ok": False, "stage": "compile"}, b""
         with ir.module_of(invocation._inv_p) as module:
@@ -345,7 +345,7 @@ def main() -> None:
         write_frame(replies, header, payload)
         answer = read_frame(requests)
         if answer is None:
-            # The parent has closed the pipe, so nobody waits for the program.
+            # The parent has closed the pipe, so nothing waits for the program.
             os._exit(1)
         return answer
 

@@ -96,7 +96,7 @@ class DeviceDescription:
       id: the plugin's number of the device.
       process_index: the index of the process to which it would belong.
       device_kind: the plugin's name of the model.
-      coords: its place in the topology; empty if the plugin tells none.
+      coords: its place in the topology; empty if the plugin reports none.
     """
 
     id: int

@@ -356,7 +356,7 @@ def put(array: np.ndarray[Any, Any], device: Device, *, copy: bool = False) -> B
 
     Raises:
       TypeError: the device does not support the dtype.
-      OutOfMemory: the device has not enough free memory.
+      OutOfMemory: the device does not have enough free memory.
     """
     client = device.client
     client.check_alive()

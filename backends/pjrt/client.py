@@ -76,8 +76,8 @@ class Device:
             api.call("DeviceDescription_ProcessIndex", description=description).process_index
         )
         self.device_kind = api.text("DeviceDescription_Kind", description=description)
-        told = api.call("DeviceDescription_Attributes", description=description)
-        attributes = api.named_values(told.attributes, told.num_attributes)
+        answer = api.call("DeviceDescription_Attributes", description=description)
+        attributes = api.named_values(answer.attributes, answer.num_attributes)
         self.coords: tuple[int, ...] = tuple(attributes.get("coords", ()))
         self.memory_kinds = _memory_kinds(client, handle)
 

@@ -285,7 +285,7 @@ class Executable(Inspected):
         """The donated arguments that the program must copy, because NumPy arrays view them."""
         for given in buffers:
             for index in self.donate:
-                # A view that only the buffer itself caches is no reason to copy.
+                # A view that only the buffer itself caches does not require a copy.
                 given[index]._host = None
         kept = {
             index

@@ -49,7 +49,7 @@ def callback(
     Args:
       callback: a function of ``args`` and ``kwargs``, whose arrays it gets as concrete `Array`s;
         its result is dropped. Without it, a decorator of such functions is returned.
-      args, kwargs: pytrees; leaves that are not arrays are passed on as they are.
+      args, kwargs: pytrees; leaves that are not arrays are passed unchanged.
       ordered: keep the order of ordered calls. Programs make all calls in order anyway.
       partitioned: accepted for compatibility: the function always gets whole arrays.
 

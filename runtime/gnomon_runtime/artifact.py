@@ -1,4 +1,4 @@
-"""Artifacts: what the sections of a file mean.
+"""Artifacts: the contents of the sections of a file.
 
 The metadata is JSON in the first section. It has the entry points with their signatures, and the
 numbers of the sections that hold their programs, compiled modules and weights. `read` checks all of
@@ -65,7 +65,7 @@ class HostFunction(NamedTuple):
     """A function of NumPy that a compiled program calls.
 
     Attributes:
-      name: what the program calls it, in the module ``host``.
+      name: its name in the program, in the module ``host``.
       op: which one it is, see `gnomon_runtime.linear_algebra.functions`.
       params: its parameters, booleans and integers.
       operands, results: types of the arrays.
@@ -89,7 +89,7 @@ class Module(NamedTuple):
       machine: the processor's family, as `platform.machine` names it; empty for other devices.
       features: names of instructions that the processor must have.
       fingerprint: that of the only kind of machine that runs it; empty if others can run it.
-      versions: of what compiled it and what it links with.
+      versions: of the compiler and of the libraries that it links with.
       host: the functions of NumPy that the program calls.
     """
 
@@ -168,7 +168,7 @@ class Artifact:
       metadata: as in the file.
       entries: the functions by name.
       weights: the arrays by name, see `weight`.
-      producer: versions of what wrote it.
+      producer: versions of the packages that wrote it.
     """
 
     def __init__(self, container: Container) -> None:
@@ -227,7 +227,7 @@ class Artifact:
         """An entry by name; without one, the only one, or ``main``.
 
         Raises:
-          KeyError: there is no such entry; the message lists those that there are.
+          KeyError: there is no such entry; the message lists the entries.
         """
         if name is None:
             public = [n for n, e in self.entries.items() if not e.notes.get("vjp_of")]
@@ -367,9 +367,7 @@ class _Check:
 
     def section(self, data: Any, kind: str, sections: Sequence[Section]) -> int:
         """The number of a section of a given kind."""
-        self.that(
-            isinstance(data, int) and 0 <= data < len(sections), "a section that is not there"
-        )
+        self.that(isinstance(data, int) and 0 <= data < len(sections), "a missing section")
         self.that(sections[data].kind == kind, f"a {kind} in a section of another kind")
         return int(data)
 
@@ -403,7 +401,9 @@ class _Check:
     def host_function(self, data: Any) -> HostFunction:
         """A function of NumPy that a module calls."""
         params = self.get(data, "params", dict, {})
-        self.that(all(isinstance(v, int) for v in params.values()), "a parameter that is no number")
+        self.that(
+            all(isinstance(v, int) for v in params.values()), "a parameter that is not an integer"
+        )
         return HostFunction(
             self.get(data, "name", str),
             self.get(data, "op", str),
@@ -421,7 +421,7 @@ class _Check:
         valid = all(isinstance(i, int) and 0 <= i < len(inputs) for i in donated)
         self.that(valid and len(set(donated)) == len(donated), "a donated argument that is none")
         weights = self.names(data, "weights")
-        self.that(all(w in artifact.weights for w in weights), "a weight that is not there")
+        self.that(all(w in artifact.weights for w in weights), "a missing weight")
         modules = self.get(data, "modules", dict, {})
         sections: dict[str, Mapping[str, int]] = {
             "module": {

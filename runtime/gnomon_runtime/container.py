@@ -66,7 +66,7 @@ class Section(NamedTuple):
     """A part of the file.
 
     Attributes:
-      kind: what it holds: ``"metadata"``, ``"portable"``, ``"program"``, ``"module"``,
+      kind: the kind of contents: ``"metadata"``, ``"portable"``, ``"program"``, ``"module"``,
         ``"weight"``.
       offset, length: where it is.
       digest: BLAKE2b-256 of its contents.
@@ -174,7 +174,7 @@ class Container:
         """The contents of a section in place, read-only; compared with the checksum once.
 
         Raises:
-          ArtifactDamagedError: the checksum is another one, or there is no such section.
+          ArtifactDamagedError: the checksum differs, or there is no such section.
         """
         section = self._section(number)
         data = self._data[section.offset : section.offset + section.length]
@@ -186,7 +186,7 @@ class Container:
     def copy(self, number: int) -> bytes:
         """A copy of a section's contents, which was compared with the checksum.
 
-        For code: what was compared is what will run, even if the file is changed meanwhile.
+        For code: exactly the bytes that were compared run, even if the file changes meanwhile.
         """
         section = self._section(number)
         data = bytes(self._data[section.offset : section.offset + section.length])

@@ -81,7 +81,7 @@ def device_of(driver: str, number: int = 0) -> Device:
     """The device of a driver, made on first use.
 
     Raises:
-      MissingModuleError: the driver is not there, or has no such device.
+      MissingModuleError: the driver is missing, or has no such device.
     """
     with _Process.lock:
         key = driver, number
@@ -148,7 +148,7 @@ class Device:
         return rt.HalBufferView(buffer, shape, element), array
 
     def copied(self, array: np.ndarray[Any, Any]) -> Any:
-        """IREE's view of a copy of an array, in memory of its own."""
+        """IREE's view of a copy of an array, in separate memory."""
         element = _element_type(array.dtype)
         return (self._copied if self.shares_memory else self._uploaded)(array, element)
 
@@ -257,7 +257,7 @@ class Array:
         return self._view
 
     def is_usable_on(self, device: Device) -> bool:
-        """Whether a program on a device can take it as it is."""
+        """Whether a program on a device can use it without a copy."""
         here = self.device is device or (self.device.shares_memory and device.shares_memory)
         return here and self._forks == forks()
 

@@ -1,4 +1,4 @@
-"""Host functions: what compiled programs leave to NumPy, and the module that answers them.
+"""Host functions: operations that compiled programs leave to NumPy, and their module.
 
 IREE has no code for factorizations of matrices. A program calls an external function for each, and
 the artifact's metadata tells by its name which one it is, with its parameters and types. IREE finds
@@ -55,7 +55,7 @@ class HostModule:
     """
 
     def __init__(self, functions: Sequence[HostFunction], device: Device) -> None:
-        # A list of its own: the functions must not hold this object, which holds the module that
+        # A separate list: the functions must not hold this object, which holds the module that
         # holds them, where the garbage collector does not see it.
         self._errors: list[BaseException] = []
         interface = rt.PyModuleInterface(_MODULE, _Instance)

@@ -25,7 +25,7 @@ def drivers(module: Module) -> str:
 
 @functools.cache
 def _cpu_features() -> frozenset[str]:
-    """The names of the instructions of this processor, as Linux tells them."""
+    """The names of this processor's instruction sets, as Linux reports them."""
     try:
         with open("/proc/cpuinfo", errors="replace") as file:
             line = next((line for line in file if line.startswith(("flags", "Features"))), "")
@@ -40,7 +40,7 @@ def reason_against(module: Module) -> str:
         return f"it is an executable of {module.backend}, which gnomon itself runs"
     unknown = sorted({f.op for f in module.host} - FUNCTIONS.keys())
     if unknown:
-        return f"it calls {', '.join(unknown)}, which this version of gnomon_runtime has not"
+        return f"it calls {', '.join(unknown)}, which this version of gnomon_runtime lacks"
     if module.platform != "cpu":
         return "" if module.platform in _DRIVERS else f"there is no driver for {module.platform!r}"
     if module.execution not in _HOST_DRIVERS:

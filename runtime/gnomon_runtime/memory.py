@@ -35,5 +35,5 @@ ELEMENT_TYPES: dict[np.dtype[Any], Any] = {
 MEMORY_TYPE = int(rt.MemoryType.DEVICE_LOCAL) | int(rt.MemoryType.HOST_VISIBLE)
 OWNED_USAGE = int(rt.BufferUsage.DEFAULT) | int(rt.BufferUsage.MAPPING)
 # No compiled program asks for this bit, and every view of a buffer inherits it: it marks memory
-# that belongs to NumPy, so that a result that is a view of an argument can be told from others.
+# that belongs to NumPy, so that a result that is a view of an argument can be distinguished.
 IMPORTED_USAGE_BIT = int(rt.BufferUsage.SHARING_IMMUTABLE)

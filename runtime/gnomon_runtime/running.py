@@ -83,12 +83,12 @@ class LoadedArtifact(Mapping[str, "Function"]):
     """The functions of an artifact by name; it can be called itself if there is only one.
 
     Args:
-      artifact: what was read.
+      artifact: the artifact.
       platform, device: see `load`.
-      modules: where modules come from.
+      modules: the source of modules.
 
     Attributes:
-      artifact: what was read.
+      artifact: the artifact.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The arrays of a file, by name.
 
     Raises:
-      CheckpointError: the file is damaged, or has a dtype that NumPy has not.
+      CheckpointError: the file is damaged, or has a dtype that NumPy lacks.
     """
     data = Path(path).read_bytes()
     if len(data) < _LENGTH.size:
@@ -62,7 +62,7 @@ def _read(path: str | os.PathLike[str], name: str, entry: Any, body: bytes) -> n
     if kind not in _DTYPES:
         raise CheckpointError(f"{path}: {name} has the dtype {kind}, which is not supported")
     if not all(isinstance(n, int) and n >= 0 for n in (*shape, first, last)):
-        raise CheckpointError(f"{path}: {name} has a shape or an offset that is no size")
+        raise CheckpointError(f"{path}: {name} has a shape or an offset that is not a size")
     dtype = np.dtype(_DTYPES[kind])
     size = dtype.itemsize
     for n in shape:

@@ -37,7 +37,7 @@ class TreeFormatError(ValueError):
 
 
 class Node(NamedTuple):
-    """How instances of a class are taken apart and put together.
+    """How instances of a class are flattened and unflattened.
 
     Attributes:
       type: the class.
@@ -54,8 +54,8 @@ class Opaque(NamedTuple):
     """A node of a class that is not known in this process.
 
     Attributes:
-      name: what its class is registered by.
-      data: what describes the rest of it.
+      name: the name under which its class is registered.
+      data: the auxiliary data.
       children: its children.
     """
 
@@ -111,7 +111,7 @@ class Tree:
       data: as the module's docstring describes it.
 
     Attributes:
-      data: likewise.
+      data: the auxiliary data.
       num_leaves: the number of leaves.
 
     Raises:

@@ -74,10 +74,10 @@ def write_file(path: str | os.PathLike[str], parts: Sequence[Any]) -> None:
 
 
 class Writer:
-    """Puts an artifact together.
+    """Builds an artifact.
 
     Args:
-      producer: versions of what writes it, by name.
+      producer: versions of the packages that write it, by name.
 
     Example:
       >>> writer = Writer({"example": "1"})
@@ -131,7 +131,7 @@ class Writer:
           entry: its name and signature; ``modules`` and ``sections`` of it are not used.
           portable: portable artifacts of StableHLO by platform.
           program: programs in gnomon's dialect by platform.
-          modules: what was compiled.
+          modules: the compiled modules.
 
         Raises:
           ValueError: the name is taken, or two modules are for the same target.

@@ -20,11 +20,11 @@ COMPLEX_DTYPES = ("complex64", "complex128")
 WAYS: Mapping[str, str] = {
     "eager": "the evaluator, which computes with NumPy",
     "cpu": "compiled for the processor",
-    "no library": "as it is written for processors where no library of functions is linked",
-    "no f64": "as it is written for targets without 64-bit floats",
+    "no library": "the form for processors without a math library",
+    "no f64": "the form for targets without 64-bit floats",
 }
 
-# The error bound in units in the last place, except for functions with bounds of their own.
+# The error bound in units in the last place, except for functions with separate bounds.
 BOUND = 2.0
 
 _QUARTERS = (*multiples(math.pi / 2), 16367173 * 2.0**72, 6381956970095103 * 2.0**797)

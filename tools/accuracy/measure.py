@@ -82,7 +82,7 @@ def _complex_points(function: Function, dtype: np.dtype, count: int, seed: int) 
         for i in range(2 if function.pairs else 1)
     ]
     found = complex_reference(COMPLEX[function.exact_name], operands)
-    # Results out of range, or subnormal, have tests of their own.
+    # Results out of range, or subnormal, have separate tests.
     info = ml_dtypes.finfo(np.empty(0, dtype).real.dtype)
     size = np.abs(found[0])
     ordinary = (size < float(info.max) / 4) & (size > float(info.tiny) / float(info.eps))

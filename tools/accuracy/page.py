@@ -121,7 +121,7 @@ def page(found: Sequence[Measured], count: int) -> str:
         cells = [_cell(m.errors.get(c)) for c in columns]
         label = f"`{m.function.name}`"
         lines.append(f"| {label} | {m.dtype} | {', '.join(bounds)} | {' | '.join(cells)} |")
-    lines += ["", "| function | bounds of its own | why |", "|---|---|---|"]
+    lines += ["", "| function | separate bounds | why |", "|---|---|---|"]
     for function in FUNCTIONS:
         if function.own or function.scale:
             own = ", ".join(f"{key}: {value:g}" for key, value in function.own.items())

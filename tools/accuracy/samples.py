@@ -214,7 +214,7 @@ PAIRS = {
     "gamma": _gamma,
     "beta": _beta,
 }
-# The kinds for functions that have no values outside a domain; edge cases have tests of their own.
+# The kinds for functions that have no values outside a domain; edge cases have separate tests.
 _WITHIN_A_DOMAIN = ("zeta", "polygamma", "gamma", "beta")
 
 

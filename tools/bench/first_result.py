@@ -110,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="processes per program and variant")
     parser.add_argument("--program", choices=[*PROGRAMS, *EDITS])
     parser.add_argument("--variant", choices=VARIANTS)
-    parser.add_argument("--edits", action="store_true", help="time what a change compiles anew")
+    parser.add_argument("--edits", action="store_true", help="time the compilation after a change")
     given = parser.parse_args(arguments)
     if given.program and given.variant:
         print(measure(given.program, given.variant))

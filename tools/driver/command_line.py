@@ -197,7 +197,7 @@ def _add_run(command: Callable[..., argparse.ArgumentParser]) -> None:
         nargs="?",
         const=1.0,
         metavar="SECONDS",
-        help="call it for so many seconds (default: 1) and print statistics",
+        help="call it for this many seconds (default: 1) and print statistics",
     )
 
 
@@ -211,7 +211,7 @@ def _add_inspect_and_diff(command: Callable[..., argparse.ArgumentParser]) -> No
         "write an HTML page of a function at every stage",
         explore_command,
         """
-        Write one HTML page: the source beside every stage of the program, each line linked with
+        Write one HTML page: the source next to every stage of the program, each line linked with
         the operations that it became, kernels and assembly, what each pass changed, the cost of
         each line, and the program as a graph. The page refers to nothing on the network.
         """,
@@ -293,7 +293,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Status.INTERRUPTED
     except BrokenPipeError:
-        # The reader of the pipe has exited, as `head` does, so nobody would read an error.
+        # The reader of the pipe has exited, as `head` does, so an error would not be read.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.SUCCESS
     except ArtifactError as error:

@@ -26,13 +26,13 @@ __all__ = [
 # For each option, the function of gnomon and the help text.
 _OF_ARGUMENTS: Mapping[str, tuple[Callable[..., Any], str]] = {
     "grad": (gnomon.grad, "differentiate, by arguments 0 or ARGNUMS"),
-    "value-and-grad": (gnomon.value_and_grad, "likewise, and return the value too"),
+    "value-and-grad": (gnomon.value_and_grad, "the same, and return the value too"),
     "jacfwd": (gnomon.jacfwd, "the Jacobian by forward mode"),
     "jacrev": (gnomon.jacrev, "the Jacobian by reverse mode"),
     "hessian": (gnomon.hessian, "the matrix of second derivatives"),
 }
 _PLAIN: Mapping[str, tuple[Callable[..., Any], str]] = {
-    "jit": (gnomon.jit, "compile what is inside as a function of its own"),
+    "jit": (gnomon.jit, "compile the function inside separately"),
     "checkpoint": (gnomon.checkpoint, "compute intermediate values again for the gradient"),
 }
 
@@ -78,7 +78,7 @@ def _parse_axes(parser: argparse.ArgumentParser, text: str) -> Any:
     try:
         axes = ast.literal_eval(text.strip())
     except (SyntaxError, ValueError):
-        parser.error(f"argument --vmap: {text!r} is no list of axes, such as 0 or 0,None")
+        parser.error(f"argument --vmap: {text!r} is not a list of axes such as 0 or 0,None")
     return axes
 
 
@@ -88,7 +88,7 @@ def _parse_argument_numbers(
     try:
         numbers = tuple(int(number) for number in (text or "0").split(","))
     except ValueError:
-        parser.error(f"argument --{name}: {text!r} is no list of argument numbers, such as 0,2")
+        parser.error(f"argument --{name}: {text!r} is not a list of argument numbers such as 0,2")
     return numbers[0] if len(numbers) == 1 else numbers
 
 

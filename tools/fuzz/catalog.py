@@ -592,7 +592,7 @@ RANDOM = [
 ]
 
 
-# The families of rules by name, each with the weight with which it is drawn.
+# The families of rules by name, each with the weight of being drawn.
 FAMILIES: Mapping[str, tuple[int, list[Rule]]] = {
     "elementwise": (6, ELEMENTWISE),
     "lax": (3, LAX),

@@ -1,6 +1,6 @@
 """The declaration of a legalization: data that says what is rewritten, where, and why.
 
-Each module of this package declares its legalizations beside their code; `order` has the one list
+Each module of this package declares its legalizations next to their code; `order` has the one list
 in which they run. `docs/legalizations.md` is printed from it.
 """
 
@@ -116,10 +116,10 @@ class Legalization:
     Attributes:
       name: kebab-case; `gnomon-opt --passes` takes it.
       stage: when it runs.
-      kind: what IREE does without it.
-      doc: what it does, in one line.
+      kind: IREE's fault without it.
+      doc: its effect, in one line.
       upstream: what IREE does, and the version in which that was seen.
-      reproducer: what goes wrong without it, one line; the program is in
+      reproducer: the failure without it, in one line; the program is in
         ``tests/backends/iree/legalize/reproducers.py``, under the legalization's name.
       no_reproducer: why there is no such program; exactly one of the two is given.
       targets: the targets for which it runs.
@@ -128,7 +128,7 @@ class Legalization:
       needs: ops of StableHLO, by full name. The `run` changes only modules that contain one of
         them, so the pipeline skips it for others. If empty, it may change any module.
       issue: the address of upstream's issue, where there is one.
-      texts: names of the reports in ``docs/upstream`` on what IREE does.
+      texts: names of the reports in ``docs/upstream`` on IREE's fault.
     """
 
     name: str
@@ -210,7 +210,7 @@ def checked(legalizations: Sequence[Legalization]) -> tuple[Legalization, ...]:
 
 
 def _kinds_of_targets() -> list[Target]:
-    """One target for each set of targets that all legalizations treat alike."""
+    """One target for each set of targets that have the same legalizations."""
     targets = [*CPUS, *(f.member(a.name) for f in FAMILIES for a in f.architectures)]
     kinds = {(t.capabilities, t.memory, t.code, t.is_host): t for t in targets}
     return list(kinds.values())

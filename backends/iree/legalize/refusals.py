@@ -19,7 +19,7 @@ from gnomon.dialects.types import TensorType, short_name, type_of
 
 __all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_WRITTEN", "check_dtypes", "refuse"]
 
-# What to do about a dtype that is not there, by its short name.
+# The advice for an unsupported dtype, by its short name.
 _INSTEAD = {
     "f64": "convert to float32, or leave x64 mode",
     "c128": "convert to complex64, or leave x64 mode",

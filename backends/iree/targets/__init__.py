@@ -1,4 +1,4 @@
-"""The targets of IREE: what it compiles for, and how.
+"""The targets of IREE, with their flags and capabilities.
 
 `table` has the data, `model` their types, and `lookup` finds a target by its name.
 """

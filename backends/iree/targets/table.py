@@ -81,7 +81,7 @@ CPU = Target(
         ),
         Flag(
             "--iree-llvmcpu-vector-pproc-strategy=peel",
-            "the rest of a row after its last whole vector is computed by itself; masked "
+            "the rest of a row after its last whole vector is computed separately; masked "
             "vectors, the default, are taken apart where the processor has no masks: softmax of "
             "f32[300,1023] 109 ms, with this flag 0.6",
         ),
@@ -107,7 +107,7 @@ CPU = Target(
 
 _ALONE = (
     "no library is linked: functions of f64 are written out in arithmetic",
-    "no Python beside it: factorizations are refused, long sorts are networks",
+    "no Python: factorizations are refused, long sorts are networks",
 )
 
 
@@ -209,7 +209,7 @@ CPUS: tuple[Target, ...] = (
         "generic-rv64",
         "any 64-bit RISC-V processor with floats and compressed instructions",
         _EMBEDDED,
-        Flag("--iree-llvmcpu-target-abi=lp64d", "floats are passed in registers of their own"),
+        Flag("--iree-llvmcpu-target-abi=lp64d", "floats are passed in floating-point registers"),
         Flag(
             "--iree-llvmcpu-target-cpu-features=+m,+a,+f,+d,+c",
             "the general-purpose set, which every Linux distribution asks for",

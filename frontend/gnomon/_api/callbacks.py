@@ -141,7 +141,7 @@ def pure_callback(
         it returns a pytree of arrays.
       result_shape_dtypes: the structure, shapes and dtypes of the results: a pytree of objects with
         ``shape`` and ``dtype``.
-      args, kwargs: pytrees of arrays; other leaves are passed on as they are.
+      args, kwargs: pytrees of arrays; other leaves are passed unchanged.
       sharding: must be None.
       vmap_method: how `vmap` calls the function. ``"sequential"`` calls it for one element after
         another in a loop, ``"sequential_unrolled"`` without a loop. The other methods call it once,
@@ -199,7 +199,7 @@ def io_callback(
         it returns a pytree of arrays.
       result_shape_dtypes: the structure, shapes and dtypes of the results: a pytree of objects with
         ``shape`` and ``dtype``, or None for a function that returns None.
-      args, kwargs: pytrees of arrays; other leaves are passed on as they are.
+      args, kwargs: pytrees of arrays; other leaves are passed unchanged.
       sharding: must be None.
       ordered: the call keeps its place among the other ordered calls; such a call cannot be mapped
         by `vmap`.

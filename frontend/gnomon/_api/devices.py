@@ -261,7 +261,7 @@ def _is_leaf(x: Any) -> bool:
 
 
 def _put(x: Any, device: Device | NamedSharding | None, donate: bool, copy: bool) -> Array:
-    """Put one array on a device; with ``copy``, in memory of its own."""
+    """Put one array on a device; with ``copy``, in separate memory."""
     if is_tracer(x):
         result: Array = constrained(x, device) if isinstance(device, NamedSharding) else x
         return result

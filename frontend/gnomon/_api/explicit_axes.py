@@ -78,7 +78,7 @@ def _is_sharding(x: Any) -> bool:
 
 
 def _named(sharding: Any, what: str) -> NamedSharding:
-    """A `NamedSharding`, as it is given or made of a spec and the mesh that is set."""
+    """A `NamedSharding` unchanged, or one made of a spec and the mesh that is set."""
     if isinstance(sharding, PartitionSpec):
         mesh = config.mesh_context[1]
         if mesh is None or mesh.empty:
@@ -255,7 +255,7 @@ def auto_axes(
 
 
 def _over(sharding: Any, mesh: AbstractMesh) -> Any:
-    """The `NamedSharding` of a spec over a mesh; any other value is returned as it is."""
+    """The `NamedSharding` of a spec over a mesh; any other value is returned unchanged."""
     return NamedSharding(mesh, sharding) if isinstance(sharding, PartitionSpec) else sharding
 
 

@@ -47,7 +47,7 @@ class ConcreteArray(Array):
     __slots__ = ("__weakref__", "_aval", "_buffer", "_value", "weak_type")
 
     # The slots:
-    # _value: an np.ndarray that nobody writes to, or None if only the device has the value.
+    # _value: an np.ndarray that is never written to, or None if only the device has the value.
     # _buffer: a Buffer or None. If both are None, the array was deleted, and _aval is set.
     # _aval: the interned type, or None until it is first read.
     _value: np.ndarray[Any, Any] | None
@@ -178,7 +178,7 @@ class ConcreteArray(Array):
 
     @property
     def committed(self) -> bool:
-        """The array was put on its device on purpose: operations on it run there."""
+        """Whether the array was put on its device explicitly; then operations on it run there."""
         return False
 
     def on_device_size_in_bytes(self) -> int:
@@ -260,7 +260,7 @@ class ConcreteArray(Array):
         return self.__copy__()
 
     def copy(self) -> ConcreteArray:
-        """A new array of the same value in memory of its own."""
+        """A new array of the same value in separate memory."""
         return self.__copy__()
 
     def item(self, *args: int) -> Any:
@@ -377,7 +377,7 @@ class PlacedArray(ConcreteArray):
 
     @property
     def committed(self) -> bool:
-        """The array was put on its device on purpose: operations on it run there."""
+        """Whether the array was put on its device explicitly; then operations on it run there."""
         return self._committed
 
     def numpy_value(self) -> np.ndarray[Any, Any]:
@@ -397,7 +397,7 @@ class PlacedArray(ConcreteArray):
         super().copy_to_host_async()
 
     def device_buffer(self) -> Buffer:
-        """The buffer on the device; the value is put there now if it is not there yet."""
+        """The buffer on the device, to which the value is transferred if necessary."""
         buffer = self._buffer
         if (buffer is None or buffer.is_deleted()) and self._value is not None:
             memory = memory_of(self._device)
@@ -464,7 +464,7 @@ mesh_placements: list[Callable[[Any, bool], ConcreteArray | None]] = []
 
 
 def wrap(value: np.ndarray[Any, Any], weak_type: bool = False) -> ConcreteArray:
-    """An array of a NumPy value that nobody writes to from now on. Nothing is copied.
+    """An array of a NumPy value that must not be written to any more; nothing is copied.
 
     Args:
       value: an array of a dtype of the dialect, or a NumPy scalar, since ufuncs return those for

@@ -461,7 +461,7 @@ def itemsize_bits(dtype: Any) -> int:
 
 
 def to_numeric_dtype(dtype: Any) -> DType:
-    """int32 for bool, any other dtype as it is."""
+    """int32 for bool, any other dtype unchanged."""
     exact = np.dtype(dtype)
     return _INT32 if exact == _BOOL else exact
 

@@ -36,7 +36,7 @@ def takes_extended_arrays(*joined: str) -> Callable[[Function], Function]:
     """A decorator by which a function that moves elements accepts extended arrays.
 
     They may also be elements of a sequence. The function is called once for each part; all other
-    arguments are passed to each call as they are.
+    arguments are passed to each call unchanged.
 
     Args:
       joined: the names of arguments whose elements end up in the same result: either all of them

@@ -1,4 +1,4 @@
-"""Python and NumPy values as arrays of canonical dtypes, in memory that nobody else writes to."""
+"""Python and NumPy values as arrays of canonical dtypes, in memory that nothing else writes to."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = N
 def to_array(x: Any) -> Array:
     """Convert a NumPy array or scalar, a Python scalar or an array to an array.
 
-    The dtype becomes canonical. A NumPy array that somebody may write to is copied, because arrays
+    The dtype becomes canonical. A writable NumPy array is copied, because arrays
     of gnomon never change.
 
     Raises:
@@ -95,7 +95,7 @@ def to_array(x: Any) -> Array:
 
 
 def numpy_to_canonical(x: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array or scalar as an array of canonical dtype that nobody else writes to.
+    """A NumPy array or scalar as an array of canonical dtype that nothing else writes to.
 
     Raises:
       TypeError, ValueError: see `canonical_view`.

@@ -22,6 +22,6 @@ def shown(value: np.ndarray[Any, Any], weak_type: bool) -> str:
     details = f"dtype={value.dtype.name}{', weak_type=True' if weak_type else ''})"
     last_line = len(text) - (text.rfind("\n") + 1)
     start = len(prefix) if "\n" not in text else 0
-    # The dtype goes to a line of its own if the last line of the value has no room.
+    # The dtype is on a separate line if it does not fit on the last line of the value.
     fits = start + last_line + len(details) + 2 <= np.get_printoptions()["linewidth"]
     return f"{prefix}{text},{' ' if fits else chr(10) + ' ' * len(prefix)}{details}"

@@ -118,7 +118,7 @@ class ShardedArray(PlacedArray):
         return self._value is not None and self._buffer is None
 
     def device_buffer(self) -> Buffer:
-        """The buffer on the devices; the value is put there now if it is not there yet."""
+        """The buffer on the devices, to which the value is transferred if necessary."""
         if not is_spread(self._device):
             return super().device_buffer()
         buffer = self._buffer
@@ -200,7 +200,7 @@ def _empty(sharding: NamedSharding) -> ShardedArray:
 def sharded(
     value: np.ndarray[Any, Any], sharding: NamedSharding, weak_type: bool = False
 ) -> ShardedArray:
-    """An array with a sharding, made of a NumPy value that nobody writes to from now on."""
+    """An array with a sharding, made of a NumPy value that must not be written to any more."""
     array = _empty(sharding)
     array._value = value if type(value) is np.ndarray else np.asarray(value)
     array._buffer = None

@@ -193,7 +193,7 @@ def _deactivate(overrides: dict[str, Any]) -> None:
 
 
 def _drop_derived(overrides: dict[str, Any]) -> None:
-    """Drop the derived attributes of a thread that has no overrides any more."""
+    """Drop the derived attributes of a thread whose overrides have ended."""
     if not any(o is overrides for o in _active_overrides):
         overrides.clear()
 

@@ -9,7 +9,7 @@ __all__ = ["NOT_YET", "missing_attribute"]
 
 _OLD = "it is an old name of JAX's; use process_count, process_index or process_indices"
 _THREADS = "it checks that one thread at a time runs programs of several processes"
-_REFERENCES = "there are no mutable arrays; x.at[i].set(v) and the carries of loops say the same"
+_REFERENCES = "there are no mutable arrays; use x.at[i].set(v) and the carries of loops"
 _XLA = "it belongs to XLA alone"
 _INTERNAL = "it shows JAX's own workings"
 

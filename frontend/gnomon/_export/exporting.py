@@ -46,7 +46,7 @@ def export(
     """Export a function, so that it can be kept in a file and called in another process.
 
     Args:
-      fun_jit: what `jit` returned.
+      fun_jit: a function that `jit` returned.
       platforms: the platforms that it may run on, present or not; None for the default platform.
       disabled_checks: checks that calls of the function skip.
 

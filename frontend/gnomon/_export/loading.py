@@ -43,7 +43,7 @@ def load(
     Returns:
       A mapping from names to functions; if there is only one function, the mapping is callable.
     Raises:
-      gnomon_runtime.ArtifactError: the file is no artifact, damaged, or of another version.
+      gnomon_runtime.ArtifactError: the file is not an artifact, damaged, or of another version.
 
     Example:
       >>> import gnomon as gn

@@ -32,7 +32,7 @@ def save_program(
       path: the path of the file, which is replaced atomically.
       name: the name of the function in the artifact.
       program: a module whose public function is ``main``. Several results become a tuple.
-      is_stablehlo: whether the program is StableHLO, which is compiled as it is, and not gnomon's
+      is_stablehlo: whether the program is StableHLO, which is compiled unchanged, and not gnomon's
         dialect.
       targets: the targets to compile for, see `gnomon.export.save`.
 

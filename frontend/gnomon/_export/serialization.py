@@ -20,7 +20,7 @@ from gnomon_runtime.writing import Writer
 __all__ = ["MAIN", "WeightNames", "add_function", "dialect_fingerprint", "new_writer", "serialize"]
 
 MAIN = "main"
-"""The entry of a function that is serialized by itself."""
+"""The entry of a function that is serialized alone."""
 
 
 @functools.cache

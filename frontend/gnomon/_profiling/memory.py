@@ -70,7 +70,7 @@ def memory_profile(arrays: Sequence[Array]) -> bytes:
             sample += field(_SAMPLE_LABELS, label)
         out += field(_SAMPLE, sample)
     for (filename, number), location in lines.values.items():
-        # tracemalloc does not keep the names of functions, so each line is a function of its own.
+        # tracemalloc does not keep the names of functions, so each line is a separate function.
         name = strings[f"{filename}:{number}" if number else filename]
         line = field(_LINE_FUNCTION, location) + field(_LINE_NUMBER, number)
         out += field(_LOCATION, field(_LOCATION_ID, location) + field(_LOCATION_LINE, line))

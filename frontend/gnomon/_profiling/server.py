@@ -62,7 +62,7 @@ class _Handler(socketserver.StreamRequestHandler):
             pass
         path, _, query = target.partition(" ")[0].partition("?")
         if method != "GET":
-            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is there\n")
+            self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is supported\n")
         elif path == "/memory":
             self._answer(HTTPStatus.OK, self.server.memory_profile())
         elif path == "/trace":

@@ -52,7 +52,7 @@ def is_device(x: Any) -> bool:
 
 def in_host_memory(device: Device) -> bool:
     """Whether a device computes in the memory of Python, as the CPU's devices do."""
-    # Not by the platform's name: that of several processes is "cpu" too, see `distributed`.
+    # The platform's name is not enough: that of several processes is "cpu", too.
     return device is HOST or getattr(device, "shares_memory", False)
 
 
@@ -98,7 +98,7 @@ def memory_of(device: Device) -> Device:
 
 
 def as_device(x: Any) -> Device:
-    """A device as it is, or the device of a sharding on one device.
+    """A device unchanged, or the device of a sharding on one device.
 
     Raises:
       TypeError: ``x`` is neither.

@@ -1,4 +1,4 @@
-"""Several devices that together hold one array."""
+"""Several devices that hold the parts of one array."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _OPEN = "?"
 
 
 def resolved(sharding: Any, what: str) -> Any:
-    """A sharding as it is; a spec becomes a sharding over the mesh of the context.
+    """A sharding unchanged; a spec becomes a sharding over the mesh of the context.
 
     Raises:
       RuntimeError: ``sharding`` is a spec, and the context has no mesh.

@@ -123,7 +123,7 @@ def retyped(x: Any, sharding: NamedSharding | None) -> Any:
 
 
 def with_types_of(results: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Results with these shardings in their types; None leaves a result as it is."""
+    """Results with these shardings in their types; None leaves a result unchanged."""
     return [x if s is None else retyped(x, s) for x, s in zip(results, shardings, strict=True)]
 
 

@@ -51,7 +51,7 @@ __all__ = [
 _MAX_SMALL_BUFFERS = 512
 _MAX_SMALL_BYTES = 1 << 14
 
-# An op on uncommitted operands of at most this many elements together runs on the host.
+# An op on uncommitted operands with at most this many elements in total runs on the host.
 _MAX_HOST_ELEMENTS = 1 << 16
 
 _executables: dict[Any, Executable] = {}
@@ -85,7 +85,7 @@ def place_of(operands: Sequence[Any], what: str) -> tuple[Device, bool] | None:
 
 
 def computes_on_host(operands: Sequence[Any]) -> bool:
-    """Whether an op on uncommitted arrays runs on the host: their values are there, and small.
+    """Whether an op on uncommitted arrays runs on the host: if their values are there, and small.
 
     This saves the compilation of programs that only initialize parameters under a
     `default_device`. The results are moved when a program on the device needs them.
@@ -102,7 +102,7 @@ def computes_on_host(operands: Sequence[Any]) -> bool:
 
 
 def input_buffer(x: Any, device: Device, *, fresh: bool = False) -> Buffer:
-    """The buffer of an array on a device; the array is transferred if it is not there.
+    """The buffer of an array on a device; the array is transferred if necessary.
 
     Args:
       x: an array, or a NumPy array.
@@ -149,7 +149,7 @@ def guard_operands(operands: Sequence[Any], device: Device) -> None:
 
 
 def _value_to_transfer(x: Any, device: Device) -> np.ndarray[Any, Any] | None:
-    """The host value of an array that must be transferred to a device; None if it is there."""
+    """The host value of an array that must be transferred to a device; None if none must be."""
     if isinstance(x, PlacedArray) and memory_of(x._device) is memory_of(device):
         return x._value if x._buffer is None else None
     # The caller has applied the transfer guard.
@@ -304,7 +304,7 @@ def compiling(what: str, device: Device) -> Iterator[None]:
         add_note(
             error,
             f"This happened when {what} was to be computed on {device!r}, where its operands live. "
-            "To compute it on the host, bring them there: gnomon.device_put(x, "
+            "To compute it on the host, move them there: gnomon.device_put(x, "
             'gnomon.devices("cpu")[0])',
         )
         raise
@@ -314,7 +314,7 @@ def compiling(what: str, device: Device) -> Iterator[None]:
 
 
 def program_of_function(program: Program, name: str) -> Program:
-    """A function of a program as a program of its own."""
+    """A function of a program as a separate program."""
     copy = Program()
     copied = copy.import_function(program, name, {})
     body = copy.body(copied).clone()

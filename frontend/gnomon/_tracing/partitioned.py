@@ -146,7 +146,7 @@ def clear_caches() -> None:
 
 
 def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> ShardedBuffer:
-    """The shards of an array on the devices of a mesh; they are transferred if they are not there.
+    """The shards of an array on the devices of a mesh; they are transferred if necessary.
 
     Args:
       x: an array, or a NumPy array.

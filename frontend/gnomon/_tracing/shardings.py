@@ -136,7 +136,7 @@ def propagated(
 def _forget_in_maps(program: Program) -> None:
     """Constrain the operands of each `shard_map` to be unsplit: inside, their sharding is not used.
 
-    A `shard_map` over only some axes of the mesh is left as it is: the others split values inside.
+    A `shard_map` over only some axes of the mesh is not changed: the others split values inside.
     """
     for body in map(program.body, program.names):
         for op in all_operations(body):
@@ -148,7 +148,7 @@ def _forget_in_maps(program: Program) -> None:
                 continue
             mesh = {"names": names, "sizes": params["mesh_sizes"], "devices": ()}
             types = ("auto",) * len(names)
-            # Several operands are packed by an operation of their own.
+            # Several operands are packed by a separate operation.
             holder = op if list(op.operands) == operands_of(op) else op.operands[0].owner
             with ir.InsertionPoint(holder), op.location:
                 for i, value in enumerate(list(holder.operands)):

@@ -132,7 +132,7 @@ class Trace:
         return tracers
 
     def argument_index(self, tracer: Tracer) -> int | None:
-        """The index of the argument that a tracer is; None if it is no argument."""
+        """The index of the argument that a tracer is; None if it is not an argument."""
         found = (i for i, argument in enumerate(self._arguments) if argument() is tracer)
         return next(found, None)
 

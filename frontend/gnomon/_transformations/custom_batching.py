@@ -140,7 +140,7 @@ def _batched(
         a.update(shape=(size, *a.shape)) if m else a
         for a, m in zip(call.avals, mapped, strict=True)
     ]
-    # The rule is traced into a program of its own, outside of the traces in progress.
+    # The rule is traced into a separate program, outside of the traces in progress.
     with outside_of_traces(), differentiated(order):
         found = trace_function(run, rule, "custom vmap rule", avals, staging=True)
     for capture in found.captures:

@@ -260,7 +260,7 @@ class _LinearMap:
         return [i for i, a in enumerate(self.in_avals) if is_inexact(a.dtype)]
 
     def detached(self) -> _LinearMap:
-        """The same map in a program of its own, which outlives the one being traced."""
+        """The same map in a separate program, which outlives the one being traced."""
         if self._detached is None:
             program = Program()
             name = program.import_function(self.program, self.name, {})

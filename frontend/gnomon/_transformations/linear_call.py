@@ -1,4 +1,4 @@
-"""`linear_call`: a linear function with a transpose of its own."""
+"""`linear_call`: a linear function with a custom transpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees: nested containers whose leaves are arrays, taken apart and put together by optree."""
+"""Trees: nested containers whose leaves are arrays, flattened and unflattened by optree."""
 
 from __future__ import annotations
 

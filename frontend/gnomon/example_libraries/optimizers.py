@@ -440,7 +440,7 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
 
 
 def make_schedule(scalar_or_schedule: Any) -> Schedule:
-    """A schedule as it is, or the constant schedule of a number.
+    """A schedule unchanged, or the constant schedule of a number.
 
     Raises:
       TypeError: the argument is neither a function nor a scalar.

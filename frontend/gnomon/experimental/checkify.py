@@ -92,7 +92,7 @@ all_checks: frozenset[ErrorCategory] = automatic_checks | user_checks
 class Error:
     """The result of `checkify`: no error, or the first check that failed.
 
-    A pytree of arrays; under `vmap` each element has an error of its own.
+    A pytree of arrays; under `vmap` each element has its own error.
     """
 
     def __init__(self, code: Any, payload: Sequence[Any] = (), sites: tuple[Site, ...] = ()):

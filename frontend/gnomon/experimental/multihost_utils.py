@@ -58,7 +58,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 
     Args:
       in_tree: a pytree of arrays, with the same shapes and dtypes in each process. An array over
-        devices of several processes is gathered as it is.
+        devices of several processes is gathered unchanged.
       tiled: join the arrays of the processes along their first dimension, instead of stacking them.
     Returns:
       The pytree with NumPy arrays: of shape ``(process_count, *shape)``, or if ``tiled``,

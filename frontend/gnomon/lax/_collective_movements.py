@@ -85,7 +85,7 @@ def all_gather(
     Args:
       x: a pytree of arrays.
       axis_name: a bound name, or a tuple of names, whose members are taken in row-major order.
-      axis_index_groups: lists of members of one size; each group acts by itself.
+      axis_index_groups: lists of members of one size; each group communicates separately.
       axis: the dimension of the result that enumerates the members.
       tiled: False makes a new dimension; True concatenates along an existing one.
       to: ``"varying"``; or ``"invarying"``, which gives the result a type that says that it is the
@@ -137,7 +137,7 @@ def psum_scatter(
       x: a pytree of arrays.
       axis_name: a bound name, or a tuple of names.
       scatter_dimension: the dimension whose slices are distributed.
-      axis_index_groups: lists of members of one size; each group acts by itself.
+      axis_index_groups: lists of members of one size; each group communicates separately.
       tiled: False drops the dimension, which has the size of the axis; True keeps it, divided.
     Raises:
       NameError: the name is not bound.
@@ -175,7 +175,7 @@ def all_to_all(
       axis_name: a bound name, or a tuple of names.
       split_axis: the dimension whose slices are distributed over the members.
       concat_axis: the dimension of the result along which the members are joined.
-      axis_index_groups: lists of members of one size; each group acts by itself.
+      axis_index_groups: lists of members of one size; each group communicates separately.
       tiled: False drops ``split_axis``, which has the size of the named axis, and makes a new
         dimension; True divides it, and concatenates along ``concat_axis``.
     Raises:
@@ -316,7 +316,7 @@ def ragged_all_to_all(
 
     Each member sends, for each member ``j``, the ``send_sizes[j]`` rows of ``operand`` from
     ``input_offsets[j]`` on. They become the rows of the result of member ``j`` from
-    ``output_offsets[j]`` on. Rows that nobody sends are those of ``output``.
+    ``output_offsets[j]`` on. Rows that no member sends are those of ``output``.
 
     Args:
       operand: rows to send.
@@ -325,7 +325,7 @@ def ragged_all_to_all(
       recv_sizes: the number of rows received from each member, which the senders' ``send_sizes``
         imply.
       axis_name: a bound name.
-      axis_index_groups: lists of members of one size; each group acts by itself.
+      axis_index_groups: lists of members of one size; each group communicates separately.
     Raises:
       NameError: the name is not bound.
       ValueError: the offsets and sizes are not vectors of integers, one per member.

@@ -177,7 +177,7 @@ def pmin(
 def axis_index(axis_name: AxisName) -> Any:
     """The position of the member along a mapped axis, an int32 scalar.
 
-    For a tuple of names, the position in row-major order of the axes together.
+    For a tuple of names, the position in the row-major order of all the axes.
     """
     position: Any = None
     for name in names_of(axis_name):

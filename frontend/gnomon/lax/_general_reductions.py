@@ -180,7 +180,7 @@ def reduce(
     """Combine an initial value and all elements along dimensions.
 
     Args:
-      operands: an array, or a pytree of arrays of one shape that are reduced together.
+      operands: an array, or a pytree of arrays of one shape for a joint reduction.
       init_values: scalars of the same structure and dtypes.
       computation: takes two such structures of scalars and returns one. It must be associative.
       dimensions: the dimensions to reduce; distinct and not negative. If there are none, the
@@ -322,7 +322,7 @@ def reduce_window(
     """Combine an initial value and the elements of each window of a sliding window.
 
     Args:
-      operand: an array, or a pytree of arrays of one shape that are reduced together.
+      operand: an array, or a pytree of arrays of one shape for a joint reduction.
       init_value: scalars of the same structure and dtypes.
       computation: takes two such structures of scalars and returns one. It must be associative.
       window_dimensions: the size of the window in each dimension.

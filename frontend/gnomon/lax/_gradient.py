@@ -13,7 +13,7 @@ from gnomon.lax._operands import argument
 
 def _stop(x: Any) -> Any:
     array = argument("stop_gradient", x)
-    # Integers and bools have no tangents and are returned as they are.
+    # Integers and bools have no tangents and are returned unchanged.
     return bind(ops.stop_gradient, array) if is_inexact(array.dtype) else x
 
 

@@ -34,7 +34,7 @@ def sort(
 def sort(
     operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
 ) -> Array | tuple[Array, ...]:
-    """Sort one array, or several of one shape together, along a dimension.
+    """Sort one array, or several arrays of one shape jointly, along a dimension.
 
     Numbers ascend; -0 equals 0, and all nans are equal and last. Complex numbers are ordered by
     real part, then by imaginary part. False comes before True.

@@ -150,7 +150,7 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
-    """`floor_divide` and `remainder` together."""
+    """The pair of `floor_divide` and `remainder`."""
     x, y = promoted_operands("divmod", NUMERIC_KIND, x1, x2)
     reject_complex("divmod", x)
     if is_integer(x.dtype):

@@ -116,7 +116,7 @@ def asarray(
     device: DeviceLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Like `array`, but an array that has the dtype is returned as it is."""
+    """Like `array`, but an array that has the dtype is returned unchanged."""
     return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
 
@@ -330,7 +330,7 @@ def astype(
 
 
 def copy(a: Any, order: str | None = None) -> Array:
-    """An array of the same value in memory of its own."""
+    """An array of the same value in separate memory."""
     as_array("copy", a)
     return array(a, copy=True, order=order)
 
@@ -363,7 +363,7 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
     Args:
       x: anything with ``__dlpack__``.
       device: the place of the result; by default the default device.
-      copy: False shares the memory, which nobody may write to from then on; otherwise it is copied.
+      copy: False shares the memory, which must not be written to any more; otherwise it is copied.
 
     Raises:
       TypeError: ``x`` does not support DLPack.

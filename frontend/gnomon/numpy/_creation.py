@@ -89,7 +89,7 @@ def _constant(name: str, value: int, summary: str) -> _Constant:
 
 zeros = _constant("zeros", 0, "An array of zeros.")
 ones = _constant("ones", 1, "An array of ones.")
-empty = _constant("empty", 0, "An array whose values nobody should rely on; they are zeros.")
+empty = _constant("empty", 0, "An array with unspecified values; they are zeros.")
 
 
 def full(

@@ -39,7 +39,7 @@ def einsum(
     """Einstein's summation convention.
 
     Args:
-      subscripts: ``"ij,jk->ik"``, with ellipses; or operands and lists of labels in turn.
+      subscripts: ``"ij,jk->ik"``, with ellipses; or alternating operands and lists of labels.
       operands: arrays.
       optimize: how to find the order of contractions, as in ``opt_einsum``.
     Raises:

@@ -49,7 +49,7 @@ def vectorize(
 
     Args:
       pyfunc: the function.
-      excluded: positions and names of arguments that are passed on as they are.
+      excluded: positions and names of arguments that are passed unchanged.
       signature: the dimensions of the arguments and results of the function, such as
         ``"(n,m),(m)->(n)"``; scalars by default.
     Returns:

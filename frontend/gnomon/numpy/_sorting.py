@@ -257,7 +257,7 @@ def _by_comparison(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array
 
 
 def _by_sorting(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
-    """Sort elements and values together, and count the elements before each value."""
+    """Sort the concatenated elements and values; count the elements before each value."""
     flat, n = ravel(v), a.shape[0]
     # A stable sort keeps equal elements in the order of the operands.
     parts = [flat, a] if side == "left" else [a, flat]
@@ -295,7 +295,7 @@ def searchsorted(
       side: ``"left"`` means before equal elements, ``"right"`` after them.
       sorter: indices that sort ``a``, if it is not sorted.
       method: ``"scan"`` is a binary search, ``"scan_unrolled"`` the same without a loop,
-        ``"compare_all"`` compares with every element, and ``"sort"`` sorts both together. The
+        ``"compare_all"`` compares with every element, and ``"sort"`` sorts their concatenation. The
         result is the same.
     Returns:
       Integers of the shape of ``v``, between 0 and the size of ``a``.

@@ -257,7 +257,7 @@ def binomial(
       key: one key.
       n: numbers of trials, not negative, that broadcast to the shape.
       p: probabilities of success that broadcast to the shape.
-      shape: the shape of the result; that of the parameters together by default.
+      shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
     Returns:
       Whole numbers in a floating point dtype; nan where a parameter is nan or negative.

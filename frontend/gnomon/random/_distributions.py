@@ -145,7 +145,7 @@ def double_sided_maxwell(
     Args:
       key: one key.
       loc, scale: shift and scale.
-      shape: the shape of the draws, before that of ``loc`` and ``scale`` together.
+      shape: the shape of the draws, before the broadcast shape of ``loc`` and ``scale``.
       dtype: a floating point dtype; float32 by default.
     """
     words = one_key("double_sided_maxwell", key)
@@ -268,7 +268,7 @@ def triangular(
     Args:
       key: one key.
       left, mode, right: the corners of the density; they broadcast to the shape.
-      shape: the shape of the result; that of the corners together by default.
+      shape: the shape of the result; by default the broadcast shape of the corners.
       dtype: a floating point dtype; float32 by default.
     """
     words = one_key("triangular", key)

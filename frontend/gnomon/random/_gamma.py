@@ -197,7 +197,7 @@ def beta(
     Args:
       key: one key.
       a, b: positive parameters that broadcast to the shape.
-      shape: the shape of the result; that of the parameters together by default.
+      shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
     """
     words = one_key("beta", key)
@@ -291,7 +291,7 @@ def f(
     Args:
       key: one key.
       dfnum, dfden: degrees of freedom of the numerator and of the denominator.
-      shape: the shape of the result; that of the parameters together by default.
+      shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
     """
     words = one_key("f", key)

@@ -242,7 +242,7 @@ class KeyArray(ExtendedArray):
 
     @property
     def committed(self) -> bool:
-        """The keys were put on their devices on purpose."""
+        """Whether the keys were put on their devices explicitly."""
         return bool(self.words[0].committed)
 
     @property

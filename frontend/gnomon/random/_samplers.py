@@ -211,7 +211,7 @@ def scaled_to_interval(unit: Array, low: Any, high: Any) -> Array:
     low, high = (parameter("uniform", bound, dtype, np.shape(bound)) for bound in (low, high))
     span = broadcast(lax.sub(*_aligned(high, low)), shape)
     low = broadcast(low, shape)
-    # XLA rounds the product and the sum together, but for narrow dtypes one after the other; the
+    # XLA rounds the product and the sum once, but for narrow dtypes one after the other; the
     # bits of the result depend on this.
     together = dtype.itemsize >= 4
     scaled = bind(ops.fma, unit, span, low) if together else lax.add(lax.mul(unit, span), low)
@@ -322,7 +322,7 @@ def truncated_normal(
     Args:
       key: one key.
       lower, upper: bounds that broadcast to the shape.
-      shape: the shape of the result; that of the bounds together by default.
+      shape: the shape of the result; by default the broadcast shape of the bounds.
       dtype: a floating point dtype; float32 by default.
     """
     words = one_key("truncated_normal", key)

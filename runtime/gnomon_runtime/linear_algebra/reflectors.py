@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-# The number of reflectors that are applied together, as matrix products.
+# The number of reflectors that are applied at once, as matrix products.
 BLOCK = 32
 
 

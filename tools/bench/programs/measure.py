@@ -120,7 +120,7 @@ def run_program(program: Program, *, colds: int, turns: int, turn_s: float) -> O
     """Measure a program in every framework.
 
     Args:
-      colds: first calls with an empty cache, each in a process of its own.
+      colds: first calls with an empty cache, each in a separate process.
       turns: how often each framework is called for ``turn_s`` seconds, in turns.
     """
     outcome = Outcome(program)

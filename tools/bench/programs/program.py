@@ -19,7 +19,7 @@ class Program:
 
     Attributes:
       name: ``family/name``.
-      doc: what a call computes, in one line.
+      doc: the description of a call, in one line.
       build: returns the function, without `jit`, and the arguments of its calls.
       tolerance: of results, in units of the dtype's epsilon relative to the largest element.
     """

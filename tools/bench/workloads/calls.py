@@ -62,7 +62,7 @@ WORKLOADS = (
     Workload("call/to_numpy", "one call, the result read as a NumPy array", like_jax(_to_numpy)),
     Workload(
         "call/tree",
-        f"jit of a dict of tuples with {LEAVES} arrays in all, to one alike; waits",
+        f"jit of a dict of tuples with {LEAVES} arrays in all, to one of the same structure; waits",
         like_jax(_tree),
     ),
 )

@@ -80,7 +80,7 @@ class _Guard:
     """Guards the reductions of a function.
 
     Attributes:
-      known: what is known of the values so far.
+      known: the facts known about the values so far.
       zeros: the hidden zero of each dtype.
       guarded: the values with a hidden zero.
     """

@@ -38,7 +38,7 @@ class Known:
 
     Attributes:
       varies: it cannot become a constant.
-      free: it may be any number of its type, as far as the compiler can tell.
+      free: it may be any number of its type, as far as the compiler knows.
       literal: it is computed from literals and iotas alone.
       number: the number that all elements of a literal are; None if they differ or are unknown.
       root: the value whose elements it has, or a one-to-one function of them.

@@ -20,7 +20,7 @@ from gnomon.passes.cost import estimate
 
 __all__ = ["LEGALIZATIONS"]
 
-# Up to this many arithmetic operations in all branches together, computing all of them is cheaper
+# Up to this many arithmetic operations in all branches, computing all of them is cheaper
 # than deciding on the host.
 _CHEAP_FLOPS = 1e5
 

@@ -1,4 +1,4 @@
-"""Copies of values in buffers of their own, which the compiler's simplifications keep."""
+"""Copies of values in separate buffers, which the compiler's simplifications keep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["copy_of"]
 
 
 def copy_of(value: ir.Value, number: int) -> ir.Value:
-    """A tensor in a buffer of its own, at the current insertion point.
+    """A tensor in a separate buffer, at the current insertion point.
 
     The copy is a select between the value and another one, by a condition that the compiler cannot
     fold. The condition is read from memory: if the kernel that makes the value read no memory, IREE

@@ -291,7 +291,7 @@ def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value
 
 
 def _stored(inst: Instance) -> Sequence[ir.Value] | None:
-    """An op of one operand, on its elements as they are stored."""
+    """An op of one operand, on its stored elements."""
     storage = storage_of(inst.op.name, inst.type.dtype)
     if storage.is_plain or inst.type.size == 0:
         return None

@@ -36,7 +36,7 @@ class Storage:
       store: converts a value to its stored form; several ``parts`` make a new last dimension.
       load: converts a stored value back to a type.
       parts: the number of stored numbers that make an element.
-      is_plain: whether values are stored as they are.
+      is_plain: whether values are stored unchanged.
     """
 
     op: str

@@ -217,7 +217,7 @@ def _sum(larger: ir.Value, smaller: ir.Value) -> Double:
 
 
 def _identity_if_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
-    """``value``, or ``x`` where ``x`` is so small that both round alike; this preserves -0."""
+    """``value``, or ``x`` where ``x`` is so small that both are equal; this preserves -0."""
     is_tiny = ops.lt(
         ops.abs(x), full_like(x, 2.0 ** -(_FORMATS[type_of(x).dtype].mantissa // 2 + 3))
     )

@@ -93,7 +93,7 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.REFUSED,
         doc="expand incomplete gamma and beta functions in f64, or leave them to Python",
-        upstream="IREE 3.13 has no such functions, and compiles few of their loops as they are",
+        upstream="IREE 3.13 has no such functions, and compiles few of their loops",
         reproducer="`gammainc` for `vulkan:portable` does not compile",
         rules=integral_rules,
     ),

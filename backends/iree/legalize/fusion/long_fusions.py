@@ -173,7 +173,7 @@ class _Sizes:
 
 
 def _lowered_size(op: ir.Operation) -> int:
-    """The size of an op after lowering, found by lowering it in a block of its own."""
+    """The size of an op after lowering, found by lowering it in a separate block."""
     definition = lookup(op)
     if definition.lower is ENGINE or not callable(definition.lower):
         return 1

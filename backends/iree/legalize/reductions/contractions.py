@@ -27,7 +27,7 @@ from gnomon.dialects.types import is_complex, is_inexact, real_dtype, type_of
 __all__ = ["LEGALIZATIONS"]
 
 _PIECE = 2048
-# The most elements that the pieces of a result may have together.
+# The maximum total number of elements of the pieces of a result.
 _MAX_ELEMENTS = 1 << 20
 
 

@@ -104,7 +104,7 @@ def _piece(size: int, most: int = 2 * _PIECE, least: int = _MIN_PIECE) -> int | 
 
 
 def sum_along(x: ir.Value, axis: int) -> ir.Value:
-    """The sum along one axis, in as many stages as it needs."""
+    """The sum along one axis, in stages."""
     shape = type_of(x).shape
     size = shape[axis]
     if size <= STAGE:

@@ -276,7 +276,7 @@ def ormqr(
     *batch, m, n = vectors.shape
     if other.shape[-2 if left else -1] != m:
         raise ValueError(
-            f"lax.linalg.ormqr: c of shape {other.shape} has not {m} "
+            f"lax.linalg.ormqr: c of shape {other.shape} does not have {m} "
             f"{'rows' if left else 'columns'}, as a of shape {vectors.shape} asks for"
         )
     if n < m:

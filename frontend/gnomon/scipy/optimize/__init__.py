@@ -33,7 +33,7 @@ class OptimizeResults(NamedTuple):
       success: whether the gradient is small at this point, or the function decreases no further.
       status: 0 for success; 1 if the limit of iterations or evaluations was reached; 3 if no step
         along the last direction satisfied the conditions of the line search; 5 if the function
-        decreased as far as steps were tried.
+        decreased for any step that was tried.
       fun, jac: the value and the gradient at this point.
       hess_inv: the approximation of the inverse Hessian; None if it is not a matrix.
       nfev, njev: the numbers of evaluations of the function and of its gradient.

@@ -174,7 +174,7 @@ def full_matrix() -> Approximation:
         size = curvature / dot(change, change)
         matrix = gnp.where(known.fresh, size * known.matrix, known.matrix)
         # Keep the product and do not expand it: if the function is steep, the terms of the sum are
-        # so much larger than the result that float32 has not enough digits.
+        # so much larger than the result that float32 does not have enough digits.
         projection = gnp.eye(step.size, dtype=step.dtype) - gnp.outer(step, change / curvature)
         new = product(projection, product(matrix, projection.T))
         new = new + gnp.outer(step, step / curvature)
