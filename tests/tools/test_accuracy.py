@@ -122,7 +122,7 @@ def test_the_page_is_that_of_the_table() -> None:
             for way, cell in zip(WAYS, cells, strict=False):
                 if way in function.ways(dtype):
                     assert float(cell.split(" at ")[0]) <= function.bound(dtype, way)
-    tail = page([], 0).rpartition("| function | bounds of its own")
+    tail = page([], 0).rpartition("| function | separate bounds")
     assert text.endswith(tail[1] + tail[2]), "run: python -m gnomon.tools.accuracy"
 
 
