@@ -327,7 +327,7 @@ class ShardedExecutable:
         given = [buffer.parts for buffer in buffers]
         of_devices = list(zip(*given, strict=True)) if given else [()] * self._count
         made = self.executable.run_on_all(of_devices)
-        parts = zip(*made, strict=True) if self.outputs else ()
+        parts: Any = zip(*made, strict=True) if made else [()] * len(self.outputs)
         return [
             ShardedBuffer(layout, dtype, part)
             for (layout, dtype), part in zip(self.outputs, parts, strict=True)

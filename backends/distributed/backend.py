@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gnomon.backends import platforms, profiling
-from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.compilation import Artifact, Observer
 from gnomon.backends.distributed import buffer as buffers
 from gnomon.backends.distributed.connection import Connection
 from gnomon.backends.distributed.device import Device
@@ -21,13 +21,10 @@ from gnomon.backends.errors import (
     OutOfMemory,
     UnsupportedOnTarget,
 )
-from gnomon.backends.pjrt.backend import Partitions, partitions_of
-from gnomon.backends.pjrt.legalize import legalize
+from gnomon.backends.pjrt.lowering import Partitions, devices_of_plan, lower_for_xla
 from gnomon.backends.pjrt.negotiation import mark_donated
-from gnomon.backends.shards import NUMBERS
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, stablehlo
-from gnomon.passes.pipeline import Pass
 
 __all__ = ["XlaCpuBackend"]
 
@@ -104,20 +101,9 @@ class XlaCpuBackend:
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
     ) -> Artifact:
         """Lower a program; see `Backend.lower`."""
-        partitions = partitions_of(program)
-        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
-        with profiling.span("lower", program=lowering.name):
-            lowering.expand()
-            lowering.run(("expand-scan",))
-            lowering.legalize(
-                Pass(
-                    "legalize-for-xla",
-                    "rewrite what XLA's compilers have no code for",
-                    lambda module: legalize(module, self.platform, "cpu"),
-                )
-            )
-            lowering.to_stablehlo()
-            return lowering.artifact(plan=partitions)
+        return lower_for_xla(
+            program, self.platform, "cpu", keep_stages=keep_stages, observe=observe
+        )
 
     def compile(
         self, artifact: Artifact, *, device: Any = None, donate: tuple[int, ...] = ()
@@ -142,14 +128,11 @@ class XlaCpuBackend:
             )
             inputs, outputs = artifact.input_types, artifact.output_types
         else:
-            devices = self._devices_of(plan)
+            devices = devices_of_plan(everything, plan, self.platform)
             inputs, outputs = plan.input_types, plan.output_types
         if not any(d.is_addressable for d in devices):
-            raise ValueError(
-                f"the program {artifact.name} runs on {list(devices)}, none of which belongs to "
-                f"process {self.process_index}: each process that calls it needs a device of its "
-                "mesh"
-            )
+            # Other processes run the program; this one gets arrays without parts of its own.
+            return Executable(None, devices, inputs, outputs, donate, artifact.name)
         code = _readable(artifact.portable, donate)
         processes = tuple(sorted({d.process_index for d in devices}))
         if self._connection is not None and len(processes) > 1:
@@ -163,17 +146,6 @@ class XlaCpuBackend:
         except RuntimeError as error:
             raise _refused(error) from error
         return Executable(loaded, devices, inputs, outputs, donate, artifact.name)
-
-    def _devices_of(self, plan: Partitions) -> tuple[Device, ...]:
-        by_id = {device.id: device for device in self.devices()}
-        numbers = [number % NUMBERS for number in plan.devices]
-        missing = [number for number in numbers if number not in by_id]
-        if missing:
-            raise ValueError(
-                f"the program is partitioned over devices {missing}, but the platform "
-                f"{self.platform!r} has {sorted(by_id)}"
-            )
-        return tuple(by_id[number] for number in numbers)
 
     def compile_for(self, artifact: Artifact, topology: str, **_: Any) -> Any:
         """Raise, since this backend compiles only for its own devices.

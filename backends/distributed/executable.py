@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.backends.distributed.buffer import Buffer, put
+from gnomon.backends.arguments import buffers_of_arguments
+from gnomon.backends.distributed.buffer import Buffer
 from gnomon.backends.distributed.device import Device
 from gnomon.backends.distributed.jaxlib_client import assemble_argument, execution_error
 from gnomon.backends.errors import DistributedError
@@ -20,14 +21,15 @@ class Executable:
     """A compiled program.
 
     Args:
-      loaded: jaxlib's executable.
+      loaded: jaxlib's executable; None if no device belongs to this process, which then takes no
+        part in the program.
       devices: the devices of all processes that run it, in the order of the mesh.
       input_types, output_types: the types of arguments and results on each device.
       donate: positions of the arguments whose buffers a call consumes.
 
     Attributes:
       local: the devices that belong to this process.
-      device: the first device in ``local``.
+      device: the first device in ``local``, or None.
       name: the name of the program in messages and profiles.
     """
 
@@ -44,7 +46,7 @@ class Executable:
         self._loaded = loaded
         self.devices = tuple(devices)
         self.local = tuple(device for device in devices if device.is_addressable)
-        self.device = self.local[0]
+        self.device: Any = self.local[0] if self.local else None
         self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in input_types)
         self.output_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in output_types)
         self.donate = donate
@@ -56,28 +58,7 @@ class Executable:
         Raises:
           TypeError: the number of arguments, a shape, a dtype or a device is not the declared one.
         """
-        if len(args) != len(self.input_types):
-            raise TypeError(f"the program takes {len(self.input_types)} arguments, got {len(args)}")
-        buffers = []
-        for index, (arg, (shape, dtype)) in enumerate(zip(args, self.input_types, strict=True)):
-            if not isinstance(arg, (Buffer, np.ndarray)):
-                raise TypeError(
-                    f"argument {index} must be a NumPy array or a Buffer, got {type(arg).__name__}"
-                )
-            if arg.shape != shape or arg.dtype != dtype:
-                raise TypeError(
-                    f"argument {index} has shape {arg.shape} and dtype {arg.dtype}, but the "
-                    f"program was compiled for shape {shape} and dtype {dtype}"
-                )
-            if isinstance(arg, np.ndarray):
-                arg = put(arg, self.device, copy=True)
-            elif arg.device is not self.device:
-                raise TypeError(
-                    f"argument {index} is on {arg.device!r}, but the program was compiled for "
-                    f"{self.device!r}"
-                )
-            buffers.append(arg)
-        return self.run(buffers)
+        return self.run(buffers_of_arguments(args, self.input_types, self.device, Buffer))
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         """Start a program that is for one device, without checks."""
@@ -100,6 +81,8 @@ class Executable:
                 f"the program runs on {len(self.local)} devices of this process, got arguments for "
                 f"{len(buffers)}"
             )
+        if not self.local:
+            return []
         whole = len(self.devices) > 1
         world = self.device.world if whole else None
         arguments = [

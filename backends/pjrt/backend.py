@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from gnomon.backends import profiling
 from gnomon.backends.cache import cache_key, default_cache
-from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.compilation import Artifact, Observer
 from gnomon.backends.errors import BackendUnavailable, CompilationFailed
 from gnomon.backends.iree.targets import host_fingerprint
 from gnomon.backends.pjrt import buffer as buffers
@@ -30,7 +29,7 @@ from gnomon.backends.pjrt.ahead_of_time import (
 from gnomon.backends.pjrt.c_api import PjrtError
 from gnomon.backends.pjrt.client import Client, Device
 from gnomon.backends.pjrt.executable import Executable, compile_loaded, load_serialized
-from gnomon.backends.pjrt.legalize import legalize
+from gnomon.backends.pjrt.lowering import Partitions, devices_of_plan, lower_for_xla
 from gnomon.backends.pjrt.negotiation import negotiated
 from gnomon.backends.pjrt.plugin import (
     Plugin,
@@ -40,12 +39,9 @@ from gnomon.backends.pjrt.plugin import (
     parse_plugins,
 )
 from gnomon.backends.shards import NUMBERS
-from gnomon.dialects import shardy
 from gnomon.dialects.functions import Program
-from gnomon.dialects.types import TensorType
-from gnomon.passes.pipeline import Pass
 
-__all__ = ["Partitions", "PjrtBackend", "partitions_of", "pjrt_backend", "tpu_topology"]
+__all__ = ["PjrtBackend", "pjrt_backend", "tpu_topology"]
 
 logger = logging.getLogger(__name__)
 
@@ -126,21 +122,9 @@ class PjrtBackend:
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
     ) -> Artifact:
         """Lower a program; see `Backend.lower`."""
-        kind = self._kind()
-        partitions = partitions_of(program)
-        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
-        with profiling.span("lower", program=lowering.name):
-            lowering.expand()
-            lowering.run(("expand-scan",))
-            lowering.legalize(
-                Pass(
-                    "legalize-for-pjrt",
-                    "rewrite what XLA's compilers have no code for",
-                    lambda module: legalize(module, self.platform, kind),
-                )
-            )
-            lowering.to_stablehlo()
-            return lowering.artifact(plan=partitions)
+        return lower_for_xla(
+            program, self.platform, self._kind(), keep_stages=keep_stages, observe=observe
+        )
 
     def compile(
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
@@ -162,7 +146,7 @@ class PjrtBackend:
             devices = [device or client.devices[0]]
             types = {"input_types": artifact.input_types, "output_types": artifact.output_types}
         else:
-            devices = _devices_of(client, plan)
+            devices = list(devices_of_plan(client.devices, plan, client.plugin.name))
             types = {"input_types": plan.input_types, "output_types": plan.output_types}
         given |= {"devices": devices, **types}
         flags = {**_FLAGS.get(client.platform_name, {}), **self.spec.flags}
@@ -261,46 +245,6 @@ class PjrtBackend:
 
 
 profiling.watch(PjrtBackend, "put", profiling.record_put)
-
-
-@dataclass(frozen=True)
-class Partitions:
-    """How a program is partitioned over devices.
-
-    Attributes:
-      devices: the ids of the devices, one for each partition.
-      input_types, output_types: the types of the arguments and results on each device.
-    """
-
-    devices: tuple[int, ...]
-    input_types: tuple[TensorType, ...]
-    output_types: tuple[TensorType, ...]
-
-
-def partitions_of(program: Program) -> Partitions | None:
-    """The partitions of a program; None for a program for one device."""
-    mesh = shardy.mesh_of(program.module)
-    if mesh is None:
-        return None
-    inputs, outputs = shardy.local_types(program.module, mesh)
-    return Partitions(mesh.devices, tuple(inputs), tuple(outputs))
-
-
-def _devices_of(client: Client, plan: Partitions) -> list[Device]:
-    """The devices that a program is partitioned over.
-
-    Raises:
-      ValueError: the client has no such device.
-    """
-    by_id = {device.id: device for device in client.devices}
-    numbers = [number % NUMBERS for number in plan.devices]
-    missing = [number for number in numbers if number not in by_id]
-    if missing:
-        raise ValueError(
-            f"the program is partitioned over devices {missing} that the platform "
-            f"{client.plugin.name!r} does not have: it has {sorted(by_id)}"
-        )
-    return [by_id[number] for number in numbers]
 
 
 def _identity(client: Client) -> list[str]:

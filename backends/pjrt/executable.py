@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from gnomon.backends import profiling
+from gnomon.backends.arguments import buffers_of_arguments
 from gnomon.backends.errors import CompilationFailed, OutOfMemory, UnsupportedOnTarget
-from gnomon.backends.pjrt.buffer import Buffer, Memory, execution_error, put, result_buffer
+from gnomon.backends.pjrt.buffer import Buffer, Memory, execution_error, result_buffer
 from gnomon.backends.pjrt.c_api import STRUCTS, Api, PjrtError, address_of, text_at
 from gnomon.backends.pjrt.client import Client, Device
 from gnomon.backends.pjrt.hlo_text import hlo_text
@@ -202,28 +203,7 @@ class Executable(Inspected):
           BufferDeletedError: an argument was deleted or donated before.
           ExecutionError: the program failed to start.
         """
-        if len(args) != len(self.input_types):
-            raise TypeError(f"the program takes {len(self.input_types)} arguments, got {len(args)}")
-        buffers = []
-        for index, (arg, (shape, dtype)) in enumerate(zip(args, self.input_types, strict=True)):
-            if not isinstance(arg, (Buffer, np.ndarray)):
-                raise TypeError(
-                    f"argument {index} must be a NumPy array or a Buffer, got {type(arg).__name__}"
-                )
-            if arg.shape != shape or arg.dtype != dtype:
-                raise TypeError(
-                    f"argument {index} has shape {arg.shape} and dtype {arg.dtype}, but the "
-                    f"program was compiled for shape {shape} and dtype {dtype}"
-                )
-            if isinstance(arg, np.ndarray):
-                arg = put(arg, self.device, copy=True)
-            elif arg.device is not self.device:
-                raise TypeError(
-                    f"argument {index} is on {arg.device!r}, but the program was compiled for "
-                    f"{self.device!r}"
-                )
-            buffers.append(arg)
-        return self.run(buffers)
+        return self.run(buffers_of_arguments(args, self.input_types, self.device, Buffer))
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         """Starts the program like a call, without checking the arguments.

@@ -30,6 +30,7 @@ B = xnp.asarray(rng.normal(size=(8, 8)).astype(np.float32))
 W = xnp.asarray(rng.normal(size=2).astype(np.float32))
 X, XY = P('x'), P(('x', 'y'))
 G = [[0, 3], [1, 2]]
+BOTH, H, HH = ('x', 'y'), [[0, 7, 3], [1, 2], [4, 5, 6]], [[0, 7, 3, 5], [1, 2, 4, 6]]
 U = {'check_vma': False}
 """
 
@@ -85,6 +86,13 @@ VALUES = {
     "all_to_all untiled": "sm(lambda b: lax.all_to_all(b[:, :4], 'x', 1, 1), X, X)(B)",
     "all_to_all of groups": "sm(lambda b: lax.all_to_all(b, 'x', 1, 0, axis_index_groups=G, "
     "tiled=True), X, X, **U)(B)",
+    "reductions of groups over both axes": "sm(lambda v: xnp.stack([f(v, BOTH, axis_index_groups="
+    "H) for f in (lax.psum, lax.pmax, lax.pmin)], 1), XY, XY, **U)(V)",
+    "movements of groups over both axes": "sm(lambda b: xnp.concatenate(["
+    "lax.all_gather(b, BOTH, axis_index_groups=HH, tiled=True), "
+    "lax.psum_scatter(b.reshape(4, 2), BOTH, axis_index_groups=HH).reshape(1, 2).repeat(4, 1), "
+    "lax.all_to_all(b, BOTH, 1, 0, axis_index_groups=HH, tiled=True).reshape(1, 8)]), XY, XY, "
+    "**U)(B)",
     # Types.
     # Derivatives inside, where types say which values are invariant.
     "grad by what is shared": "sm(lambda w, v: lib.grad(lambda w: (w * v).sum())(w), (P(), X), "

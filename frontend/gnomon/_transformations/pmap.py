@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gnomon import tree_util
 from gnomon._arrays.array import Array
+from gnomon._arrays.concrete import ConcreteArray
 from gnomon._compilation.jit import jit
-from gnomon._sharding.device import Device, devices_of
+from gnomon._sharding.device import Device, devices_of, is_addressable
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand, bind
 from gnomon._tracing.function import check_callable, described, name_of
+from gnomon._transformations.pmap_processes import local_rows, rows_of_all
 from gnomon._transformations.shard_map import map_shards
 from gnomon._trees.prefixes import broadcast_prefix
+from gnomon.backends import platforms
 from gnomon.dialects.emit import ops
 
 __all__ = ["pmap"]
@@ -42,6 +46,10 @@ def pmap(
     It is `shard_map` over a mesh of one axis, without ``check_vma``, and with the mapped axis
     removed from the shards. New programs should use `shard_map`.
 
+    In a program of several processes, the devices are those of all processes. Each process gives
+    arrays whose mapped axis has the number of its own devices, and gets results of that size;
+    collectives act over all devices.
+
     Args:
       fun: a function of arrays and pytrees of them.
       axis_name: the name of the axis, for collectives (`gnomon.lax.psum`).
@@ -51,7 +59,8 @@ def pmap(
       out_axes: the place of the mapped axis in each result, in the same form; None gives the
         result of the first device.
       static_broadcasted_argnums: positions of arguments that are Python values.
-      devices: the devices to map over; by default as many of `local_devices` as are needed.
+      devices: the devices to map over; by default as many of `devices` as are needed, or with
+        several processes all of them.
       backend: the platform of the devices.
       axis_size: the size of the mapped axis.
       donate_argnums: arguments whose memory the call may take over.
@@ -78,7 +87,7 @@ def pmap(
     donated = _positions(donate_argnums)
     name = _UNNAMED if axis_name is None else axis_name
 
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Operands:
         dynamic = [i for i in range(len(args)) if i not in static]
         axes = in_axes
         if isinstance(axes, tuple):
@@ -91,7 +100,10 @@ def pmap(
         given = tuple(args[i] for i in dynamic)
         leaves, tree = tree_util.tree_flatten((given, kwargs))
         operands = [as_operand(leaf) for leaf in leaves]
-        places = _places("in_axes", (axes, 0), (given, kwargs))
+        return _Operands(dynamic, tree, operands, _places("in_axes", (axes, 0), (given, kwargs)))
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        dynamic, tree, operands, places = taken_apart(args, kwargs)
         size = _size(fun, operands, places, axis_size)
         mesh = Mesh(np.array(_devices(size, devices, backend), dtype=object), (name,))
         specs = [
@@ -135,7 +147,76 @@ def pmap(
         )
 
     described(mapped, fun, "The function {} mapped over devices.")
-    return jit(mapped, static_argnums=static or None, donate_argnums=donated or None)
+    compiled = jit(mapped, static_argnums=static or None, donate_argnums=donated or None)
+
+    def across_processes(*args: Any, **kwargs: Any) -> Any:
+        everywhere = devices_of(backend) if devices is None else devices
+        if all(map(is_addressable, everywhere)):
+            return compiled(*args, **kwargs)
+        dynamic, tree, operands, places = taken_apart(args, kwargs)
+        _size(fun, operands, places, axis_size)
+        whole = [
+            rows_of_all(operand, place, everywhere, name)
+            for operand, place in zip(operands, places, strict=True)
+        ]
+        inner, keywords = tree_util.tree_unflatten(tree, whole)
+        full = list(args)
+        for i, value in zip(dynamic, inner, strict=True):
+            full[i] = value
+        result = tree_util.tree_map(local_rows, compiled(*full, **keywords))
+        for leaf in tree_util.tree_leaves([args[i] for i in donated]):
+            if isinstance(leaf, ConcreteArray) and not leaf.is_deleted():
+                leaf.delete()
+        return result
+
+    return MappedFunction(compiled, across_processes)
+
+
+class _Operands(NamedTuple):
+    """The arguments of a call.
+
+    Attributes:
+      dynamic: the positions of the arguments that are not static.
+      tree: the structure of these arguments and of those given by keyword.
+      operands, places: the leaves, and the mapped axis of each.
+    """
+
+    dynamic: list[int]
+    tree: Any
+    operands: list[Any]
+    places: list[int | None]
+
+
+class MappedFunction:
+    """A function that `pmap` made: a jitted function, with calls for several processes.
+
+    Args:
+      compiled: the jitted function of whole arrays, whose attributes this object has too.
+      across_processes: the call where there may be devices of other processes.
+    """
+
+    def __init__(self, compiled: Any, across_processes: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, compiled.__wrapped__, updated=())
+        self._compiled = compiled
+        self._across_processes = across_processes
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the mapped function."""
+        # Devices of other processes exist only after `gnomon.distributed.initialize`.
+        if platforms.host_engine() is None:
+            return self._compiled(*args, **kwargs)
+        return self._across_processes(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_compiled":
+            raise AttributeError(name)
+        return getattr(self._compiled, name)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return repr(self._compiled)
 
 
 def _positions(given: int | Iterable[int]) -> tuple[int, ...]:

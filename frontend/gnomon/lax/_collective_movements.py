@@ -16,6 +16,7 @@ from gnomon.dialects.emit import ops
 from gnomon.lax._collectives import axis_index
 from gnomon.lax._creation import full_like
 from gnomon.lax._elementwise import eq, select
+from gnomon.lax._grouped_axes import own_position, reduced_within_groups, values_of_group
 from gnomon.lax._named_axes import (
     AxisName,
     Groups,
@@ -111,6 +112,9 @@ def all_gather(
         rank = leaf.ndim if tiled else leaf.ndim + 1
         dimension = canonical_axis(operator.index(axis), rank)
         leaf = varying_over(leaf, names)
+        if groups and len(names) > 1:
+            rows = values_of_group(leaf, names, groups, axis_index(names))
+            return _merge(_moved(rows, 0, dimension), dimension, 1 + tiled)
         for name, size in zip(reversed(names), reversed(sizes), strict=True):
             place = {"dimension": dimension, "size": size}
             if invariant and checked_axes([name]):
@@ -150,6 +154,12 @@ def psum_scatter(
         dimension = canonical_axis(operator.index(scatter_dimension), leaf.ndim)
         leaf = varying_over(leaf, names)
         chunk = _divided("psum_scatter", leaf, dimension, math.prod(sizes), tiled)
+        if groups and len(names) > 1:
+            index = axis_index(names)
+            total = reduced_within_groups(ops.reduce_sum, leaf, names, groups, index)
+            parts = _split(total, dimension, *sizes, *((chunk,) if tiled else ()))
+            place = own_position(groups, index)
+            return dynamic_index_in_dim(parts, place, dimension, keepdims=False)
         leaf = _split(leaf, dimension, *sizes, *((chunk,) if tiled else ()))
         for name, size in zip(names, sizes, strict=True):
             place = {"dimension": dimension, "size": size}
@@ -192,10 +202,15 @@ def all_to_all(
         chunk = _divided("all_to_all", leaf, split, math.prod(sizes), tiled)
         # Exchange the dimension in place as the first one, then move the result where it belongs.
         leaf = _split(_moved(leaf, split, 0), 0, *sizes, *((chunk,) if tiled else ()))
-        for k, (name, size) in enumerate(zip(names, sizes, strict=True)):
-            place = {"split": k, "concat": k, "size": size}
-            leaf = bind_over(ops.all_to_all, (name,), leaf, groups=groups, **place)
-        leaf = _merge(leaf, 0, len(names))
+        if groups and len(names) > 1:
+            index = axis_index(names)
+            rows = values_of_group(leaf, names, groups, index)
+            leaf = dynamic_index_in_dim(rows, own_position(groups, index), 1, keepdims=False)
+        else:
+            for k, (name, size) in enumerate(zip(names, sizes, strict=True)):
+                place = {"split": k, "concat": k, "size": size}
+                leaf = bind_over(ops.all_to_all, (name,), leaf, groups=groups, **place)
+            leaf = _merge(leaf, 0, len(names))
         if not tiled:
             return _moved(leaf, 0, concat)
         return _merge(_moved(_moved(leaf, 1, split + 1), 0, concat), concat, 2)

@@ -13,6 +13,7 @@ from gnomon._tracing.stack import innermost_axis
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL
+from gnomon.lax._grouped_axes import reduced_within_groups
 from gnomon.lax._named_axes import (
     AxisName,
     axis_size,
@@ -105,6 +106,8 @@ def _reduce(kind: str, dimensions: Op, x: Any, axis_name: AxisName, groups: Any)
             axes = tuple(sorted(canonical_axis(d, value.ndim) for d in places))
             value = bind(dimensions, value, axes=axes)
         value = varying_over(value, names)
+        if given and len(names) > 1:
+            return reduced_within_groups(dimensions, value, names, given, axis_index(names))
         if checked:
             vma = value.aval.vma.difference(checked)
             value = with_vma(bind_over(getattr(ops, f"{kind}_invariant"), checked, value), vma)

@@ -107,21 +107,21 @@ Groups = tuple[tuple[int, ...], ...]
 def groups_of(what: str, names: Sequence[Any], groups: Any, *, equal: bool = False) -> Groups:
     """The groups of members as tuples; an empty tuple for None.
 
+    Members of several axes together are numbered in row-major order.
+
     Raises:
       ValueError: the groups do not cover each member once, or differ in size where they must not.
     """
     if groups is None:
         return ()
-    if len(names) != 1:
-        raise NotImplementedError(f"{what}: axis_index_groups of several axes is not supported")
-    if is_dimension(names[0]):
+    if any(map(is_dimension, names)):
         raise ValueError(f"{what}: axis_index_groups only supported over just named axes")
     found = tuple(tuple(operator.index(i) for i in group) for group in groups)
-    size = axis_size(names[0])
+    size = axis_size(tuple(names))
     if sorted(i for group in found for i in group) != list(range(size)):
         raise ValueError(
-            f"{what}: axis_index_groups must cover all indices exactly once, got {groups} for an "
-            f"axis of {size} members"
+            f"{what}: axis_index_groups must cover all indices exactly once, got {groups} for "
+            f"{size} members"
         )
     if equal and len({len(group) for group in found}) > 1:
         raise ValueError(f"{what}: axis_index_groups must all be the same size, got {groups}")

@@ -10,9 +10,11 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 __all__ = ["Ended", "run_processes"]
 
+_ROOT = str(Path(__file__).parents[3])
 _START = """
 import os, signal, sys, time
 import numpy as np
@@ -74,6 +76,7 @@ def run_processes(
     for number in range(count):
         environment = {
             **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH")))),
             "GNOMON_COORDINATOR_ADDRESS": address,
             "GNOMON_COORDINATOR_BIND_ADDRESS": address,
             "GNOMON_NUM_PROCESSES": str(count),
