@@ -12,6 +12,7 @@ from gnomon.backends.narrow import legalize_narrow_dtypes, mentions
 from gnomon.backends.pjrt.legalize.bands import RULES as BAND_RULES
 from gnomon.backends.pjrt.legalize.factorizations import RULES as FACTORIZATION_RULES
 from gnomon.backends.pjrt.legalize.jacobi import RULES as JACOBI_RULES
+from gnomon.backends.platforms import HOST_PLATFORM
 from gnomon.backends.rewriting import rewrite
 from gnomon.dialects.contract import REGISTRY, all_operations
 from gnomon.dialects.elementwise.expansion import WITH_LOOPS
@@ -31,6 +32,18 @@ _CALLS_PYTHON = (
 _FACTORIZATION = (
     "it needs LAPACK; compute it on the platform 'cpu' (gnomon.device_put the operands there)"
 )
+# The host's platform has XLA's compiler only in programs of several processes.
+_IN_PROCESSES = {
+    _CALLS_PYTHON: (
+        "it calls a Python function, which a compiled program cannot do after "
+        "gnomon.distributed.initialize; call the function between programs"
+    ),
+    _FACTORIZATION: (
+        "it needs LAPACK, which a compiled program does not have after "
+        "gnomon.distributed.initialize; compute it between programs, by numpy.linalg or outside of "
+        "jit"
+    ),
+}
 _IN_F64 = (
     "it is computed in f64, but a TPU's f64 is a pair of f32, whose range is too small; compute it "
     "on the platform 'cpu' (gnomon.device_put the operands there)"
@@ -79,9 +92,10 @@ def reason_unsupported(name: str, platform: str | None = None) -> str | None:
         return None
     if platform == "tpu" and name in WITH_LOOPS:
         return _IN_F64
-    if name in _UNSUPPORTED:
-        return _UNSUPPORTED[name]
-    return _FACTORIZATION if _is_on_host(name) else None
+    reason = _UNSUPPORTED.get(name, _FACTORIZATION if _is_on_host(name) else None)
+    if reason is not None and platform == HOST_PLATFORM:
+        return _IN_PROCESSES[reason]
+    return reason
 
 
 def _is_on_host(name: str) -> bool:

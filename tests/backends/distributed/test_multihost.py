@@ -78,3 +78,89 @@ def test_one_process_has_no_peers() -> None:
         connect=False,
     )
     assert only.code == 0, only
+
+
+def test_pmap_takes_and_gives_the_rows_of_each_process() -> None:
+    ended = run_processes("""
+        rows = np.arange(4, dtype=np.float32).reshape(2, 2) + 10 * process
+        every = np.concatenate([rows - 10 * process + 10 * p for p in range(2)])
+        f = gn.pmap(lambda x, s: x + s * lax.psum(x, "i"), axis_name="i", in_axes=(0, None))
+        y = f(rows, 2.0)
+        assert y.shape == (2, 2) and y.is_fully_addressable
+        assert y.devices() == set(gn.local_devices())
+        assert np.array_equal(y, rows + 2 * every.sum(0))
+        again = f(y, 1.0)  # the rows are where they are needed
+        assert again.shape == (2, 2)
+        index = gn.pmap(lambda x: lax.axis_index("i") + 0 * x, axis_name="i")(rows[:, 0])
+        assert np.array_equal(index, [2 * process, 2 * process + 1])
+        columns = gn.pmap(lambda x: 2 * x, in_axes=1, out_axes=1)(rows[:1])
+        assert np.array_equal(columns, 2 * rows[:1])
+        total = gn.pmap(lambda x: lax.psum(x, "i"), axis_name="i", out_axes=None)(rows)
+        assert np.array_equal(total, every.sum(0))
+        tree = gn.pmap(lambda t, n: {"a": t["a"] * n}, static_broadcasted_argnums=1)({"a": rows}, 3)
+        assert np.array_equal(tree["a"], 3 * rows)
+        own = gn.pmap(lambda x: lax.psum(x, "i"), axis_name="i", devices=gn.local_devices())(rows)
+        assert np.array_equal(own, np.broadcast_to(rows.sum(0), (2, 2)))
+        for wrong, kind in (
+            (lambda: f(np.ones((4, 2), np.float32), 1.0), ValueError),
+            (lambda: gn.grad(lambda x: f(x, 1.0).sum())(gnp.asarray(rows)), NotImplementedError),
+        ):
+            try:
+                wrong()
+            except kind as error:
+                print(error)
+            else:
+                raise AssertionError("no error")
+    """)
+    assert [each.code for each in ended] == [0, 0], ended
+    for each in ended:
+        assert "this process has 2 of the 4 devices of all processes" in each.output
+        assert "use shard_map over arrays of all processes" in each.output
+
+
+def test_a_process_without_devices_in_the_mesh_and_calls_of_python() -> None:
+    ended = run_processes("""
+        # As JAX's guide to several processes: half of the devices, all of another process.
+        mesh = gn.make_mesh((2,), ("a",), devices=gn.devices()[2:])
+        x = gn.device_put(np.arange(8.0).reshape(2, 4), gn.NamedSharding(mesh, P("a")))
+        assert len(x.addressable_shards) == (2 if process else 0)
+        total = gn.jit(lambda x: gnp.sum(gnp.sin(x)))(x)
+        eager = gnp.sum(gnp.sin(x))
+        if process:
+            assert abs(float(total) - np.sin(np.arange(8)).sum()) < 1e-5
+            assert abs(float(eager) - float(total)) < 1e-5
+        else:
+            assert total.addressable_shards == [] and total.shape == ()
+            assert repr(total) == repr(eager) == "Array(shape=(), dtype=float32)"
+        # A mesh that is set holds what is made, and toy programs print their results.
+        with gn.set_mesh(gn.make_mesh((2, 2), ("i", "j"))):
+            ones = gnp.ones((4, 4)) * gnp.arange(4.0)
+            assert ones.is_fully_replicated and len(ones.sharding.device_set) == 4
+            spread = gn.device_put(ones, P("i", "j"))
+            assert float(gnp.sum(spread)) == 24.0
+
+        local = gnp.arange(3.0)
+        shape = gn.ShapeDtypeStruct((3,), np.float32)
+        sines = gn.pure_callback(np.sin, shape, local)
+        assert np.array_equal(sines, np.sin(np.arange(3, dtype="f")))
+        gn.debug.print("eagerly: {}", local)
+        calls = {
+            "pure_callback": lambda x: gn.pure_callback(np.sin, shape, x),
+            "io_callback": lambda x: gn.experimental.io_callback(np.sin, shape, x),
+            "debug.callback": lambda x: gn.debug.callback(print, x),
+            "debug.print": lambda x: gn.debug.print("{}", x),
+            "eig": lambda x: gnp.linalg.eig(gnp.outer(x, x)),
+        }
+        for name, call in calls.items():
+            try:
+                gn.jit(call)(local)
+            except gn.errors.UnsupportedOnTarget as error:
+                print(name, "|", str(error).splitlines()[0])
+            else:
+                print(name, "works")
+    """)
+    assert [each.code for each in ended] == [0, 0], ended
+    assert "eagerly: [0. 1. 2.]" in ended[0].output
+    for each in ended:
+        assert each.output.count("after gnomon.distributed.initialize") == 5, each.output
+        assert "works" not in each.output
