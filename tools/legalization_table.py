@@ -64,6 +64,8 @@ def row(one: Legalization) -> str:
         why += f" ([issue]({one.issue}))"
     for text in one.texts:
         why += f" ([report](upstream/{text}.md))"
+    if one.no_report:
+        why += f" (no report: {one.no_report})"
     without = one.reproducer or f"(no program: {one.no_reproducer})"
     cells = (f"`{one.name}`", one.kind.value, str(one.targets), one.doc, why, without)
     escaped = (cell.replace("``", "`").replace("|", "\\|") for cell in cells)

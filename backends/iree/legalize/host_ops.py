@@ -72,6 +72,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="leave callbacks and factorizations to Python; refuse them where it cannot be called",
         upstream="IREE 3.13 compiles no custom call, nor `cholesky` and `triangular_solve`",
+        texts=("factorizations",),
         reproducer="`linalg.cholesky` does not compile",
         rules=host_rules,
     ),

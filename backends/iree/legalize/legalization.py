@@ -129,6 +129,7 @@ class Legalization:
         them, so the pipeline skips it for others. If empty, it may change any module.
       issue: the address of upstream's issue, where there is one.
       texts: names of the reports in ``docs/upstream`` on IREE's fault.
+      no_report: why there is neither an issue nor a report; only `Kind.SLOW` may lack all three.
     """
 
     name: str
@@ -144,11 +145,18 @@ class Legalization:
     texts: tuple[str, ...] = ()
     reproducer: str = ""
     no_reproducer: str = ""
+    no_report: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.reproducer) == bool(self.no_reproducer):
             raise ValueError(
                 f"legalization {self.name!r} needs either a reproducer or a reason for having none"
+            )
+        reported = bool(self.issue or self.texts)
+        if reported == bool(self.no_report) and (reported or self.kind is not Kind.SLOW):
+            raise ValueError(
+                f"legalization {self.name!r} needs either an issue or a report, or a reason for "
+                "having neither"
             )
         if self.stage is Stage.CONTROL_FLOW:
             # These are applied by `control.forms.Form`.

@@ -94,6 +94,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="refuse by name a program with a dtype that the target lacks",
         upstream="IREE 3.13 demotes such a dtype, or fails in the middle of code generation",
+        no_report="such a program cannot run on the target in any form",
         reproducer="`x + x` of f64 for `vulkan:portable` fails in the conversion to SPIR-V",
         run=check_dtypes,
     ),

@@ -276,7 +276,7 @@ LEGALIZATIONS = (
         doc="form functions of complex numbers from functions of real numbers",
         upstream="IREE 3.13 expands them into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which "
         "are 0 for 1e-18, and its sines and logarithms have a bounded absolute error only",
-        texts=("sines_of_small_complex_numbers",),
+        texts=("sines_of_small_complex_numbers", "roots_of_complex_numbers"),
         reproducer="`sin(1e-9 + 1e-9j)` of complex64 has the imaginary part 0",
         rules=always(_RULES),
     ),
@@ -285,7 +285,9 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.INACCURATE,
         doc="compute inverse functions of complex64 in complex128",
-        upstream="IREE 3.13 derives them from an arc tangent of f32 with an error of 6e-8 near 0",
+        upstream="IREE 3.13 computes the square roots in them by a sine of f32 with an error of "
+        "6e-8 near 0",
+        texts=("roots_of_complex_numbers",),
         reproducer="`arcsin` of 1e-8 + 1e-8j in complex64 has the imaginary part -5.7e-8",
         targets=Targets.where(f64=True, libm=("system", "device")),
         rules=always({f"gnomon.{name}": _in_wide_parts for name in _INVERSES}),

@@ -100,6 +100,7 @@ LEGALIZATIONS = (
         doc="saturate conversions of floats to integers, and round conversions of f64 to f16 once",
         upstream="IREE 3.13 gives arbitrary integers for nan, infinities and values out of range, "
         "and zero for f64 values that are subnormal in f16",
+        texts=("conversions_of_f64_to_f16",),
         reproducer="infinity as int32 is not the largest int32",
         rules=always({"gnomon.convert": _into_number}),
     ),

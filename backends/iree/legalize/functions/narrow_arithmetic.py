@@ -200,8 +200,9 @@ LEGALIZATIONS = (
         stage=Stage.PREPARE,
         kind=Kind.REFUSED,
         doc="store 8-bit floats and integers of 4 and 2 bits as bytes, and compute in f32 or i8",
-        upstream="IREE 3.13 has no CPU code for arithmetic on 8-bit floats, and takes small "
-        "integers only in whole bytes",
+        upstream="IREE 3.13 refuses `floor` and `sqrt` of 8-bit floats, rounds inside their "
+        "powers, and takes small integers only in whole bytes",
+        texts=("integers_of_four_bits",),
         reproducer="`x + x` of int4[3] does not compile",
         run=_store_as_bytes,
     ),
@@ -212,6 +213,7 @@ LEGALIZATIONS = (
         doc="compute 8-bit and 16-bit dtypes in 32 bits on targets that can only store them",
         upstream="IREE 3.13 emulates no unsigned division, no shifts and no signs of f16 "
         "(``bitwidth emulation is not implemented yet on unsigned op``)",
+        texts=("divisions_of_bytes_on_vulkan",),
         reproducer="`x // 3` of uint8 for `vulkan:portable` does not compile",
         targets=Targets.where(has_storage_only_dtypes=True),
         rules=_widened_rules,

@@ -117,9 +117,10 @@ LEGALIZATIONS = (
     Legalization(
         name="products-by-algorithm",
         stage=Stage.PREPARE,
-        kind=Kind.INACCURATE,
+        kind=Kind.MISCOMPILED,
         doc="write the roundings that a product's algorithm prescribes as ops",
         upstream="IREE 3.13 drops the `algorithm` of a `dot_general`",
+        texts=("algorithms_of_products",),
         reproducer="a product of f32 with precision `BF16_BF16_F32` is as exact as one of f32",
         rules=always({"gnomon.dot_general": _by_algorithm}),
     ),
@@ -140,6 +141,7 @@ LEGALIZATIONS = (
         doc="accumulate contractions in f32 at least, long ones in pieces, complex ones in parts",
         upstream="IREE 3.13 accumulates a contraction of bf16 or f16 in 16 bits, adds the terms of "
         "long ones one by one, and does not vectorize complex numbers",
+        texts=("products_of_bf16",),
         reproducer="a product of 4096 numbers of bf16 loses a quarter of the sum",
         rules=always({"gnomon.dot_general": _contraction}),
     ),

@@ -39,8 +39,8 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.REFUSED,
         doc="write cumlogsumexp of complex numbers as a parallel scan",
-        upstream="IREE 3.13 compiles no window of complex numbers whose region has elementary "
-        "functions",
+        upstream="IREE 3.13 refuses windows of complex numbers whose region rounds a number",
+        texts=("roundings_in_windows",),
         reproducer="`cumlogsumexp` of three complex numbers does not compile",
         rules=always(
             {
@@ -56,6 +56,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="write cumulative products and extrema of complex numbers as parallel scans",
         upstream="IREE 3.13 crashes on them for targets without selects of complex numbers",
+        texts=("windows_of_complex_numbers_on_vulkan",),
         reproducer="`cumprod` of complex64 for `vulkan:portable` crashes the compiler",
         targets=Targets.where(complex_selects=False),
         rules=always(

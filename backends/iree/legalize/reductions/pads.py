@@ -175,6 +175,7 @@ LEGALIZATIONS = (
         kind=Kind.REFUSED,
         doc="pad complex128 part by part",
         upstream="IREE 3.13 can fill buffers only with numbers of at most 64 bits",
+        texts=("pads_of_wide_complex_numbers",),
         reproducer="a pad of complex128 does not compile",
         rules=always({"gnomon.pad": _in_real_parts}),
     ),

@@ -99,8 +99,9 @@ LEGALIZATIONS = (
         stage=Stage.DECOMPOSE,
         kind=Kind.MISCOMPILED,
         doc="fold reductions of windows, one dimension after the other",
-        upstream="IREE 3.13 adds the windows of two reductions into one array of zeros, and "
-        "crashes on complex numbers",
+        upstream="IREE 3.13 adds up the windows of two reductions several times on GPUs without "
+        "subgroups, and crashes on complex numbers",
+        texts=("sums_of_windows_on_vulkan", "windows_of_complex_numbers_on_vulkan"),
         reproducer="a maximum and three sums of equal windows, on `vulkan:portable`, are added up",
         rules=always(_RULES),
     ),

@@ -42,6 +42,7 @@ def of_sine(name: str, given: Any = rule, targets: Targets = EVERY_TARGET) -> Le
         targets=targets,
         rules=always({"gnomon.sin": given}),
         no_reproducer="for the test",
+        no_report="for the test",
     )
 
 
@@ -79,6 +80,13 @@ def test_a_legalization_has_either_rules_or_a_run() -> None:
         replace(of_sine("sines"), rules=None)
     with pytest.raises(ValueError, match="StableHLO"):
         replace(of_sine("sines"), stage=Stage.LOWERED)
+
+
+def test_a_fault_has_a_report_or_a_reason_for_having_none() -> None:
+    for given in ({"no_report": ""}, {"issue": "https://github.com/iree-org/iree/issues/1"}):
+        with pytest.raises(ValueError, match="either an issue or a report"):
+            replace(of_sine("sines"), **given)
+    replace(of_sine("sines"), kind=Kind.SLOW, no_report="")
 
 
 def test_targets_are_selected_by_their_properties() -> None:
