@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +28,16 @@ from gnomon.dialects.types import TensorType
 from gnomon.passes.cost import Cost, estimate
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 
-__all__ = ["Artifact", "Lowering", "Observer", "Stages", "Text", "serialize", "verified"]
+__all__ = [
+    "Artifact",
+    "Lowering",
+    "Observer",
+    "Portable",
+    "Stages",
+    "Text",
+    "serialize",
+    "verified",
+]
 
 Observer: TypeAlias = "Callable[[Pass, ir.Module], None]"
 
@@ -74,12 +84,37 @@ class Stages:
     stablehlo: Text = field(default_factory=Text)
 
 
+class Portable:
+    """A module of StableHLO as a portable artifact, serialized when it is first asked for.
+
+    Serializing takes longer than lowering, and programs that are only printed do not need it.
+
+    Args:
+      module: the module, which is copied.
+      version: the version of StableHLO.
+    """
+
+    def __init__(self, module: ir.Module, version: str) -> None:
+        self._copy: ir.Module | None = _copied(module)
+        self._version = version
+        self._bytes = b""
+        self._lock = threading.Lock()
+
+    def read(self) -> bytes:
+        """The artifact."""
+        with self._lock:
+            if self._copy is not None:
+                self._bytes = _serialize(self._copy, self._version)
+                self._copy = None
+            return self._bytes
+
+
 @dataclass
 class Artifact:
     """A lowered program.
 
     Attributes:
-      portable: the portable StableHLO artifact (VHLO bytecode).
+      program: the program for `portable`.
       input_types, output_types: the types of the arguments and results of ``main``.
       cost: the estimated cost.
       callbacks: the Python functions that it calls.
@@ -88,7 +123,7 @@ class Artifact:
       name: the name of the module: ``"jit_f"``.
     """
 
-    portable: bytes
+    program: Portable
     input_types: Sequence[TensorType]
     output_types: Sequence[TensorType]
     cost: Cost
@@ -96,6 +131,11 @@ class Artifact:
     stages: Stages = field(default_factory=Stages)
     plan: Any = None
     name: str = "main"
+
+    @property
+    def portable(self) -> bytes:
+        """The portable StableHLO artifact (VHLO bytecode)."""
+        return self.program.read()
 
 
 _verifies = contextvars.ContextVar("verifies", default=False)
@@ -192,7 +232,7 @@ class Lowering:
         plan: Any = None,
         callbacks: tuple[Callback, ...] = (),
     ) -> Artifact:
-        """Serialize the program.
+        """The lowered program.
 
         Args:
           version: the version of StableHLO; the newest by default.
@@ -200,7 +240,7 @@ class Lowering:
         """
         self._keep("stablehlo")
         return Artifact(
-            serialize(self.module, version or stablehlo.get_current_version()),
+            Portable(self.module, version or stablehlo.get_current_version()),
             self._signature.arguments,
             self._signature.results,
             self.cost,
@@ -216,7 +256,11 @@ def serialize(module: ir.Module, version: str) -> bytes:
 
     Without locations, programs that differ only in locations share an entry of the cache.
     """
-    # Serializing modifies the module, so serialize a copy.
+    return _serialize(_copied(module), version)
+
+
+def _copied(module: ir.Module) -> ir.Module:
+    """A copy of a module of StableHLO to serialize, since serializing modifies it."""
     copy = ir.Module.create(ir.Location.unknown(context()))
     for name in module.operation.attributes:
         copy.operation.attributes[name] = module.operation.attributes[name]
@@ -225,5 +269,9 @@ def serialize(module: ir.Module, version: str) -> bytes:
         # The portable form has no such attribute; nothing is inlined after this.
         if "no_inline" in cloned.attributes:
             del cloned.attributes["no_inline"]
-    PASSES["strip-debuginfo"].run(copy)
-    return bytes(stablehlo.serialize_portable_artifact(copy, version))
+    return copy
+
+
+def _serialize(module: ir.Module, version: str) -> bytes:
+    PASSES["strip-debuginfo"].run(module)
+    return bytes(stablehlo.serialize_portable_artifact(module, version))

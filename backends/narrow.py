@@ -44,6 +44,7 @@ from gnomon.dialects.types import (
     is_integer,
     mlir_type,
     short_name,
+    tensor_type,
     type_of,
 )
 
@@ -97,12 +98,18 @@ def mentions(body: Body, chosen: Callable[[np.dtype], bool]) -> bool:
     """Whether a body has values whose dtype satisfies a predicate."""
     if any(chosen(t.dtype) for t in body.argument_types):
         return True
+    # A program has few types, so the predicate is asked once for each.
+    types: set[ir.Type] = set()
     for op in body.operations:
-        if any(chosen(type_of(v).dtype) for v in results_of(op)):
-            return True
-        if any(mentions(Body(block), chosen) for region in op.regions for block in region.blocks):
-            return True
-    return False
+        types.update([result.type for result in results_of(op)])
+    if any(chosen(tensor_type(type_).dtype) for type_ in types):
+        return True
+    return any(
+        mentions(Body(block), chosen)
+        for op in body.region_operations
+        for region in op.regions
+        for block in region.blocks
+    )
 
 
 def _stored(type_: TensorType) -> TensorType:

@@ -107,7 +107,18 @@ class Body:
         The casts that pack and unpack tuples are omitted, and so are ops whose packed results are
         never unpacked, which makes these ops dead.
         """
-        return iter([op.operation for op in self.block.operations if _is_shown(op)])
+        return iter(
+            [op.operation for op in self.block.operations if op.name in PLAIN or _is_shown(op)]
+        )
+
+    @property
+    def region_operations(self) -> list[ir.Operation]:
+        """Those of `operations` that have regions: in half the time, since most have none."""
+        return [
+            op.operation
+            for op in self.block.operations
+            if op.name not in PLAIN and len(op.regions) and _is_shown(op)
+        ]
 
     @property
     def argument_types(self) -> list[TensorType]:
@@ -188,7 +199,7 @@ def is_unpacking(op: ir.Operation) -> bool:
 
 def _is_shown(op: ir.OpView) -> bool:
     name = op.name
-    return name in PLAIN or not (name == PACK or name in TERMINATORS or _is_dead(op.operation))
+    return not (name == PACK or name in TERMINATORS or _is_dead(op.operation))
 
 
 def _is_dead(op: ir.Operation) -> bool:

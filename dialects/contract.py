@@ -99,31 +99,60 @@ class Instance:
     Attributes:
       op: the `Op`.
       operands: SSA values; ``None`` for those that are not available to the rule.
-      operand_types, result_types: logical types.
       params: attributes as Python values.
       bodies: closed bodies of the regions.
       engine: the running transformation, for ops whose regions must be transformed.
     """
 
-    __slots__ = ("bodies", "engine", "op", "operand_types", "operands", "params", "result_types")
+    __slots__ = (
+        "_operand_types",
+        "_result_types",
+        "_source",
+        "bodies",
+        "engine",
+        "op",
+        "operands",
+        "params",
+    )
 
     def __init__(
         self,
         op: Op,
         operands: Sequence[Any],
-        operand_types: Sequence[TensorType],
-        result_types: Sequence[TensorType],
+        operand_types: Sequence[TensorType] | None,
+        result_types: Sequence[TensorType] | None,
         params: dict[str, Any],
         bodies: Sequence[Body] = (),
         engine: Any = None,
     ) -> None:
         self.op = op
         self.operands = operands
-        self.operand_types = operand_types
-        self.result_types = result_types
+        self._operand_types = operand_types
+        self._result_types = result_types
         self.params = params
         self.bodies = bodies
         self.engine = engine
+        # The operation and its own operands, if types are to be read from them. Many rules do not
+        # ask for the types, and reading them takes half of the time to make an instance.
+        self._source: tuple[ir.Operation, list[ir.Value]] | None = None
+
+    @property
+    def operand_types(self) -> Sequence[TensorType]:
+        """The logical types of the operands."""
+        types = self._operand_types
+        if types is None:
+            assert self._source is not None
+            types = self._operand_types = [type_of(v) for v in self._source[1]]
+        return types
+
+    @property
+    def result_types(self) -> Sequence[TensorType]:
+        """The logical types of the results."""
+        types = self._result_types
+        if types is None:
+            assert self._source is not None
+            types = self._result_types = [type_of(v) for v in results_of(self._source[0])]
+        return types
 
     @property
     def operand(self) -> Any:
@@ -408,15 +437,17 @@ def instance_of(
     """The `Instance` of an operation for its rules; ``operands`` overrides its own operands."""
     op = lookup(operation)
     own = operands_of(operation)
-    return Instance(
+    instance = Instance(
         op,
         own if operands is None else operands,
-        [type_of(v) for v in own],
-        [type_of(v) for v in results_of(operation)],
+        None,
+        None,
         params_of(operation, op),
-        bodies_of(operation) if op.is_control_flow else (),
+        bodies_of(operation) if op.regions else (),
         engine,
     )
+    instance._source = operation, own
+    return instance
 
 
 def result_types(operation: ir.Operation) -> tuple[TensorType, ...]:

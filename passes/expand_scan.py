@@ -31,13 +31,10 @@ def expand_scan(program: Program) -> None:
 
 
 def _expand_in(body: Body) -> None:
-    for op in body.operations:
-        definition = lookup(op)
-        if not definition.is_control_flow:
-            continue
+    for op in body.region_operations:
         for inner in bodies_of(op):
             _expand_in(inner)
-        if definition is scan:
+        if lookup(op) is scan:
             with ir.InsertionPoint(op), op.location:
                 values = _Scan(op).expand()
             for old, new in zip(results_of(op), values, strict=True):

@@ -24,13 +24,10 @@ from gnomon.dialects.mlir import ir
 
 def hoist_invariants(body: Body) -> None:
     """Rewrite all loops of a body in place, inner ones first."""
-    for op in body.operations:
-        definition = lookup(op)
-        if not definition.is_control_flow:
-            continue
+    for op in body.region_operations:
         for inner in bodies_of(op):
             hoist_invariants(inner)
-        rewrite = {scan: _hoist_scan, while_: _hoist_while}.get(definition)
+        rewrite = {scan: _hoist_scan, while_: _hoist_while}.get(lookup(op))
         if rewrite is None:
             continue
         with ir.InsertionPoint(op), op.location:

@@ -59,11 +59,11 @@ def split_scans(program: Program) -> None:
 
 
 def _split_in(body: Body, vectorizer: Vectorizer) -> None:
-    for op in body.operations:
-        for inner in bodies_of(op) if lookup(op).is_control_flow else ():
+    for op in body.region_operations:
+        for inner in bodies_of(op):
             _split_in(inner, vectorizer)
     for rewrite in (_before, _after):
-        for op in body.operations:
+        for op in body.region_operations:
             if lookup(op) is not scan or params_of(op)["length"] < 2:
                 continue
             with ir.InsertionPoint(op), op.location:

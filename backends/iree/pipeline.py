@@ -24,7 +24,7 @@ from gnomon.backends.iree.blas import SYMBOL
 from gnomon.backends.iree.host import HostFunction, collect, publish
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form, forms_of, write_control_flow
-from gnomon.backends.iree.legalize.control.host_control import has_control_flow
+from gnomon.backends.iree.legalize.control.host_control import CONTROL_FLOW, has_control_flow
 from gnomon.backends.iree.legalize.legalization import (
     DIALECT_STAGES,
     Legalization,
@@ -151,7 +151,7 @@ class Pipeline:
         for step in self._on_module(Stage.LOWERED, names):
             lowering.legalize(step)
         publish(module, functions)
-        controlled = has_control_flow(module)
+        controlled = names.occurs(CONTROL_FLOW, module)
         if not controlled:
             for step in self._on_module(Stage.LAST, names):
                 lowering.legalize(step)
@@ -268,13 +268,16 @@ class _OpNames:
     def __init__(self) -> None:
         self._names: frozenset[str] | None = None
 
+    def occurs(self, names: frozenset[str], module: ir.Module) -> bool:
+        """Whether a module has an op with one of the names."""
+        if self._names is None:
+            self._names = _names_of(module)
+        return not self._names.isdisjoint(names)
+
     def run(self, one: Legalization, target: Target, module: ir.Module) -> None:
         """Run a legalization on a module, unless the module has none of the ops that it needs."""
-        if one.needs:
-            if self._names is None:
-                self._names = _names_of(module)
-            if self._names.isdisjoint(one.needs):
-                return
+        if one.needs and not self.occurs(one.needs, module):
+            return
         if cast(OnModule, one.run)(module, target):
             self._names = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.after_lowering.strided_views import operations
+from gnomon.backends.iree.legalize.after_lowering.strided_views import operations_named
 from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
@@ -19,15 +19,15 @@ from gnomon.dialects.types import is_inexact, type_of
 __all__ = ["LEGALIZATIONS", "choose_factors"]
 
 
-_CONVERT = "stablehlo.convert"
+_CONVERT = frozenset({"stablehlo.convert"})
 
 
 def choose_factors(module: ir.Module, target: Target) -> bool:
     """Write conversions of bools to factors as selects, in a StableHLO module, in place."""
     changed = False
     for function in module.body.operations:
-        for op in list(operations(function.operation)):
-            if op.name == _CONVERT and _is_of_mask(op) and _is_factor(op.results[0]):
+        for op in operations_named(_CONVERT, function.operation):
+            if _is_of_mask(op) and _is_factor(op.results[0]):
                 type_ = type_of(op.results[0])
                 with ir.InsertionPoint(op), op.location:
                     one, zero = stablehlo_full(type_, 1), stablehlo_full(type_, 0)
@@ -65,6 +65,6 @@ LEGALIZATIONS = (
         texts=("products_with_masks",),
         reproducer="`x * mask` is 0 instead of nan where x is infinite and the mask is False",
         run=choose_factors,
-        needs=frozenset({_CONVERT}),
+        needs=_CONVERT,
     ),
 )

@@ -9,7 +9,7 @@ moved function has as many elements or fewer.
 
 from __future__ import annotations
 
-from gnomon.backends.iree.legalize.after_lowering.strided_views import operations
+from gnomon.backends.iree.legalize.after_lowering.strided_views import operations_named
 from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
@@ -33,8 +33,8 @@ def move_functions(module: ir.Module, target: Target) -> bool:
     """Move functions before the ops that rearrange their operands, in place."""
     changed = False
     for function in module.body.operations:
-        for op in list(operations(function.operation)):
-            if op.name in _FUNCTIONS and _rearrangement(op.operands[0]) is not None:
+        for op in operations_named(_FUNCTIONS, function.operation):
+            if _rearrangement(op.operands[0]) is not None:
                 _move(op)
                 changed = True
     return changed

@@ -55,8 +55,23 @@ def operations(op: ir.Operation) -> Iterator[ir.Operation]:
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:
-                yield inner.operation
-                yield from operations(inner.operation)
+                operation = inner.operation
+                yield operation
+                if len(operation.regions):
+                    yield from operations(operation)
+
+
+def operations_named(names: frozenset[str], op: ir.Operation) -> list[ir.Operation]:
+    """The operations of some names that are nested in an operation, in program order."""
+    found: list[ir.Operation] = []
+
+    def visit(inner: ir.Operation) -> ir.WalkResult:
+        if inner.name in names:
+            found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    op.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
 
 
 def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:

@@ -60,9 +60,11 @@ from gnomon.backends.iree.legalize.control.origins import (
 from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import loop_kernel
 from gnomon.dialects.mlir import ir
 
-__all__ = ["OpenLoopError", "has_control_flow", "host_control"]
+__all__ = ["CONTROL_FLOW", "OpenLoopError", "has_control_flow", "host_control"]
 
 _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
+# The loops and branches of StableHLO.
+CONTROL_FLOW = frozenset({_WHILE, _CASE})
 _AFFINITY = "#hal.device.promise<@__device_0>"
 
 

@@ -154,9 +154,10 @@ def open_expressions(module: ir.Module, target: Target) -> bool:
 def _open(block: ir.Block) -> bool:
     changed = False
     for op in block.operations:
-        for region in op.regions:
-            for inner in region.blocks:
-                changed |= _open(inner)
+        if len(op.regions):
+            for region in op.regions:
+                for inner in region.blocks:
+                    changed |= _open(inner)
     # This ends, since each round makes one more expression read a tensor.
     while (root := _root_of_long(block)) is not None:
         _shift(root)
@@ -177,7 +178,9 @@ def _root_of_long(block: ir.Block) -> ir.Operation | None:
             continue
         # The first test is the cheaper one, and false for nearly all ops.
         operands = op.operands
-        if not all(x in lengths for x in operands) or not _is_fused(op.operation):
+        if len(operands) and operands[0] not in lengths:
+            continue
+        if not lengths.keys() >= set(operands) or not _is_fused(op.operation):
             continue
         (result,) = op.results
         lengths[result] = 1 + sum(lengths[x] for x in operands)
