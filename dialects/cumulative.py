@@ -271,16 +271,16 @@ def logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
     The difference of equal infinities is nan, so their sum, the same infinity, is used instead.
     """
     if is_complex(type_of(x).dtype):
-        return _complex_logaddexp(build, x, y)
+        return complex_logaddexp(build, x, y)
     difference = build.sub(x, y)
     result = build.add(build.max(x, y), build.log1p(build.exp(build.neg(build.abs(difference)))))
     return build.select(build.ne(difference, difference), build.add(x, y), result)
 
 
-def _complex_logaddexp(build: Any, x: Any, y: Any) -> Any:
+def complex_logaddexp(build: Any, x: Any, y: Any) -> Any:
     """`logaddexp` of complex numbers; the imaginary part of the result is in [-pi, pi].
 
-    ``build`` may also be `evaluated`. If exp of one operand is zero, the result is the other.
+    ``build`` is any namespace of ops. If exp of one operand is zero, the result is the other.
     """
     high = build.max(x, y)
     difference = build.sub(build.add(x, y), build.mul(high, build.full_like(high, 2)))
@@ -346,7 +346,7 @@ cumlogsumexp = _cumulative(
     "cumlogsumexp",
     doc="cumulative log(sum(exp(x))) along an axis, starting at the end if reverse",
     dtypes=INEXACT,
-    ufunc=_Accumulation(np.logaddexp, lambda x, y: _complex_logaddexp(evaluated, x, y)),
+    ufunc=_Accumulation(np.logaddexp, lambda x, y: complex_logaddexp(evaluated, x, y)),
     identity=_logsumexp_identity,
     jvp=_jvp_scan(_logaddexp_rule),
     combine=lambda x, y: logaddexp(lowered, x, y),

@@ -7,14 +7,17 @@ preserve branch cuts and signs of zero, and do not overflow.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from gnomon.dialects.combinators import lowered, unary
 from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
-from gnomon.dialects.elementwise.expansion import Parts, copysign, expand, literal
+from gnomon.dialects.elementwise.expansion import Parts, copysign, dtype_of, expand, literal
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import INEXACT, type_of
+from gnomon.dialects.types import INEXACT
 
 # ------------------------------------------------------------------------------- sinh, cosh, tanh
 
@@ -94,9 +97,14 @@ tanh = unary(
 # --------------------------------------------------------------------------- asinh, acosh, atanh
 
 
+def _huge(x: Any) -> float:
+    """The size above which ``x² + 1`` rounds to ``x²``, which may overflow."""
+    exponent: int = np.finfo(dtype_of(x)).nmant + 3
+    return 2.0**exponent
+
+
 def _is_huge(x: ir.Value) -> ir.Value:
-    """The mask of the x so large that ``x² + 1`` rounds to ``x²``, which may overflow."""
-    return lowered.gt(x, literal(x, 2.0 ** (np.finfo(type_of(x).dtype).nmant + 3)))
+    return lowered.gt(x, literal(x, _huge(x)))
 
 
 def _log_of_double(x: ir.Value) -> ir.Value:
@@ -126,78 +134,80 @@ def _expand_atanh(x: ir.Value) -> ir.Value:
     return lowered.mul(literal(x, 0.5), difference)
 
 
-def roots(x: ir.Value, y: ir.Value) -> tuple[Parts, Parts]:
+def _parts(o: Any, z: Any) -> Parts:
+    return o.real(z), o.imag(z)
+
+
+def _roots(o: Any, x: Any, y: Any) -> tuple[Parts, Parts]:
     """The parts of ``sqrt(1 - z)`` and of ``sqrt(1 + z)``."""
-    one = literal(x, 1)
+    one = o.full_like(x, 1)
     return (
-        _sqrt(lowered.sub(one, x), lowered.neg(y)),
-        _sqrt(lowered.add(one, x), y),
+        _parts(o, o.sqrt(o.complex(o.sub(one, x), o.neg(y)))),
+        _parts(o, o.sqrt(o.complex(o.add(one, x), y))),
     )
 
 
-def _sqrt(x: ir.Value, y: ir.Value) -> Parts:
-    root = lowered.sqrt(lowered.complex(x, y))
-    return lowered.real(root), lowered.imag(root)
-
-
-def complex_asin(x: ir.Value, y: ir.Value) -> Parts:
-    """The parts of the inverse sine."""
-    (a, b), (c, d) = roots(x, y)
+def complex_asin(o: Any, x: Any, y: Any) -> Parts:
+    """The parts of the inverse sine; ``o`` is a namespace of ops, such as `lowered`."""
+    (a, b), (c, d) = _roots(o, x, y)
     # Re(sqrt(1 - z) sqrt(1 + z)), and Im(conj(sqrt(1 - z)) sqrt(1 + z))
-    denominator = lowered.sub(lowered.mul(a, c), lowered.mul(b, d))
-    product = lowered.sub(lowered.mul(a, d), lowered.mul(b, c))
-    return lowered.atan2(x, denominator), lowered.asinh(product)
+    denominator = o.sub(o.mul(a, c), o.mul(b, d))
+    product = o.sub(o.mul(a, d), o.mul(b, c))
+    return o.atan2(x, denominator), o.asinh(product)
 
 
-def complex_acos(x: ir.Value, y: ir.Value) -> Parts:
-    """The parts of the inverse cosine."""
-    (a, b), (c, d) = roots(x, y)
-    product = lowered.sub(lowered.mul(b, c), lowered.mul(a, d))
-    angle = lowered.atan2(a, c)
-    return lowered.add(angle, angle), lowered.asinh(product)
+def complex_acos(o: Any, x: Any, y: Any) -> Parts:
+    """The parts of the inverse cosine; see `complex_asin`."""
+    (a, b), (c, d) = _roots(o, x, y)
+    product = o.sub(o.mul(b, c), o.mul(a, d))
+    angle = o.atan2(a, c)
+    return o.add(angle, angle), o.asinh(product)
 
 
-def _expand_complex_asinh(x: ir.Value, y: ir.Value) -> Parts:
+def complex_asinh(o: Any, x: Any, y: Any) -> Parts:
+    """The parts of the inverse hyperbolic sine; see `complex_asin`."""
     # asinh(z) = -i asin(iz)
-    real, imaginary = complex_asin(lowered.neg(y), x)
-    return imaginary, lowered.neg(real)
+    real, imaginary = complex_asin(o, o.neg(y), x)
+    return imaginary, o.neg(real)
 
 
-def _expand_complex_acosh(x: ir.Value, y: ir.Value) -> Parts:
-    one = literal(x, 1)
-    a, b = _sqrt(lowered.sub(x, one), y)
-    c, d = _sqrt(lowered.add(x, one), y)
-    product = lowered.add(lowered.mul(a, c), lowered.mul(b, d))
-    angle = lowered.atan2(b, c)
-    return lowered.asinh(product), lowered.add(angle, angle)
+def complex_acosh(o: Any, x: Any, y: Any) -> Parts:
+    """The parts of the inverse hyperbolic cosine; see `complex_asin`."""
+    one = o.full_like(x, 1)
+    a, b = _parts(o, o.sqrt(o.complex(o.sub(x, one), y)))
+    c, d = _parts(o, o.sqrt(o.complex(o.add(x, one), y)))
+    product = o.add(o.mul(a, c), o.mul(b, d))
+    angle = o.atan2(b, c)
+    return o.asinh(product), o.add(angle, angle)
 
 
-def complex_atanh(x: ir.Value, y: ir.Value) -> Parts:
-    """The parts of the inverse hyperbolic tangent."""
-    one, zero, magnitude = literal(x, 1), literal(x, 0), lowered.abs(x)
-    rest = lowered.sub(one, magnitude)
-    square = lowered.mul(y, y)
-    distance = lowered.add(lowered.mul(rest, rest), square)
-    ratio = lowered.div(lowered.mul(literal(x, 4), magnitude), distance)
-    near_real = copysign(lowered.mul(literal(x, 0.25), lowered.log1p(ratio)), x)
-    angle = lowered.atan2(
-        lowered.add(y, y), lowered.sub(lowered.mul(rest, lowered.add(one, magnitude)), square)
-    )
-    near_imaginary = lowered.mul(literal(x, 0.5), angle)
+def complex_atanh(o: Any, x: Any, y: Any) -> Parts:
+    """The parts of the inverse hyperbolic tangent; see `complex_asin`."""
+    one, zero, magnitude = o.full_like(x, 1), o.full_like(x, 0), o.abs(x)
+    rest = o.sub(one, magnitude)
+    square = o.mul(y, y)
+    distance = o.add(o.mul(rest, rest), square)
+    ratio = o.div(o.mul(o.full_like(x, 4), magnitude), distance)
+    near_real = _copysign(o, o.mul(o.full_like(x, 0.25), o.log1p(ratio)), x)
+    angle = o.atan2(o.add(y, y), o.sub(o.mul(rest, o.add(one, magnitude)), square))
+    near_imaginary = o.mul(o.full_like(x, 0.5), angle)
     # For large z, the real part tends to Re(1 / z), the imaginary part to a right angle.
-    largest = lowered.max(lowered.abs(x), lowered.abs(y))
-    u, v = lowered.div(x, largest), lowered.div(y, largest)
-    inverse = lowered.div(
-        lowered.div(u, lowered.add(lowered.mul(u, u), lowered.mul(v, v))), largest
-    )
-    infinite = lowered.eq(largest, literal(x, np.inf))
-    far_real = lowered.select(infinite, copysign(zero, x), inverse)
-    far_imaginary = copysign(literal(x, np.pi / 2), y)
-    is_far = _is_huge(largest)
+    largest = o.max(o.abs(x), o.abs(y))
+    u, v = o.div(x, largest), o.div(y, largest)
+    inverse = o.div(o.div(u, o.add(o.mul(u, u), o.mul(v, v))), largest)
+    infinite = o.eq(largest, o.full_like(x, np.inf))
+    far_real = o.select(infinite, _copysign(o, zero, x), inverse)
+    far_imaginary = _copysign(o, o.full_like(x, np.pi / 2), y)
+    is_far = o.gt(largest, o.full_like(x, _huge(x)))
     return (
-        lowered.select(is_far, far_real, near_real),
-        lowered.select(is_far, far_imaginary, near_imaginary),
+        o.select(is_far, far_real, near_real),
+        o.select(is_far, far_imaginary, near_imaginary),
     )
+
+
+def _copysign(o: Any, magnitude: Any, x: Any) -> Any:
+    bits = o.bitcast_convert(x, dtype=np.dtype(f"int{8 * dtype_of(x).itemsize}"))
+    return o.select(o.lt(bits, o.full_like(bits, 0)), o.neg(magnitude), magnitude)
 
 
 asinh = unary(
@@ -206,7 +216,7 @@ asinh = unary(
     dtypes=INEXACT,
     evaluate=np.arcsinh,
     jvp=lambda x, out: ops.rsqrt(ops.add(ops.mul(x, x), full_like(x, 1))),
-    lower=expand(_expand_asinh, _expand_complex_asinh),
+    lower=expand(_expand_asinh, partial(complex_asinh, lowered)),
 )
 acosh = unary(
     "acosh",
@@ -217,7 +227,7 @@ acosh = unary(
     jvp=lambda x, out: ops.mul(
         ops.rsqrt(ops.sub(x, full_like(x, 1))), ops.rsqrt(ops.add(x, full_like(x, 1)))
     ),
-    lower=expand(_expand_acosh, _expand_complex_acosh),
+    lower=expand(_expand_acosh, partial(complex_acosh, lowered)),
 )
 atanh = unary(
     "atanh",
@@ -228,5 +238,5 @@ atanh = unary(
         full_like(x, 1),
         ops.mul(ops.sub(full_like(x, 1), x), ops.add(full_like(x, 1), x)),
     ),
-    lower=expand(_expand_atanh, complex_atanh),
+    lower=expand(_expand_atanh, partial(complex_atanh, lowered)),
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
-from gnomon.dialects.combinators import binary, lower_to, lowered, stablehlo_full, unary
+from gnomon.dialects.combinators import binary, lower_to, lowered, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
 from gnomon.dialects.elementwise.expansion import Parts, expand, literal
@@ -50,10 +53,11 @@ def _slope_of_asin(x: ir.Value) -> ir.Value:
     return ops.rsqrt(ops.mul(ops.sub(one, x), ops.add(one, x)))
 
 
-def _expand_complex_atan(x: ir.Value, y: ir.Value) -> Parts:
+def complex_atan(o: Any, x: Any, y: Any) -> Parts:
+    """The parts of the inverse tangent; see `complex_asin`."""
     # atan(z) = -i atanh(iz)
-    real, imaginary = complex_atanh(lowered.neg(y), x)
-    return imaginary, lowered.neg(real)
+    real, imaginary = complex_atanh(o, o.neg(y), x)
+    return imaginary, o.neg(real)
 
 
 asin = unary(
@@ -62,7 +66,9 @@ asin = unary(
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.arcsin),
     jvp=lambda x, out: _slope_of_asin(x),
-    lower=expand(lambda x: lowered.atan2(x, _root_of_complement(x)), complex_asin),
+    lower=expand(
+        lambda x: lowered.atan2(x, _root_of_complement(x)), partial(complex_asin, lowered)
+    ),
 )
 acos = unary(
     "acos",
@@ -70,7 +76,9 @@ acos = unary(
     dtypes=INEXACT,
     evaluate=np.arccos,
     jvp=lambda x, out: ops.neg(_slope_of_asin(x)),
-    lower=expand(lambda x: lowered.atan2(_root_of_complement(x), x), complex_acos),
+    lower=expand(
+        lambda x: lowered.atan2(_root_of_complement(x), x), partial(complex_acos, lowered)
+    ),
 )
 atan = unary(
     "atan",
@@ -78,7 +86,7 @@ atan = unary(
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.arctan),
     jvp=lambda x, out: ops.div(full_like(x, 1), ops.add(full_like(x, 1), ops.mul(x, x))),
-    lower=expand(lambda x: lowered.atan2(x, literal(x, 1)), _expand_complex_atan),
+    lower=expand(lambda x: lowered.atan2(x, literal(x, 1)), partial(complex_atan, lowered)),
 )
 
 
@@ -99,11 +107,15 @@ def _evaluate_atan2(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _lower_atan2(inst: Instance) -> list[ir.Value]:
     if not is_complex(inst.type.dtype):
         return lower_to("atan2")(inst)
-    y, x = inst.operands
-    length = lowered.sqrt(lowered.add(lowered.mul(x, x), lowered.mul(y, y)))
-    upwards, clockwise = (stablehlo_full(inst.type, unit) for unit in (1j, -1j))
-    direction = lowered.div(lowered.add(x, lowered.mul(upwards, y)), length)
-    return [lowered.mul(clockwise, lowered.log(direction))]
+    return [complex_atan2(lowered, *inst.operands)]
+
+
+def complex_atan2(o: Any, y: Any, x: Any) -> Any:
+    """The angle by a logarithm; ``o`` is a namespace of ops, such as `lowered`."""
+    length = o.sqrt(o.add(o.mul(x, x), o.mul(y, y)))
+    upwards, clockwise = (o.full_like(x, unit) for unit in (1j, -1j))
+    direction = o.div(o.add(x, o.mul(upwards, y)), length)
+    return o.mul(clockwise, o.log(direction))
 
 
 atan2 = binary(

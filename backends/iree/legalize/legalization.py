@@ -48,6 +48,7 @@ class Stage(enum.Enum):
 
     PREPARE = "before all other rules, on the gnomon dialect"
     DECOMPOSE = "ops that become several ops, which later rules may rewrite"
+    SPLIT = "complex values become pairs of reals"
     REWRITE = "all other ops"
     REWRITE_WRITTEN = "ops that the rules above have written, and the program's own"
     FUSE = "barriers that set where IREE's kernels begin and end"
@@ -61,6 +62,7 @@ class Stage(enum.Enum):
 DIALECT_STAGES = (
     Stage.PREPARE,
     Stage.DECOMPOSE,
+    Stage.SPLIT,
     Stage.REWRITE,
     Stage.REWRITE_WRITTEN,
     Stage.FUSE,

@@ -9,17 +9,16 @@ from gnomon.backends.iree.legalize.after_lowering import (
     constant_reductions,
     masks,
     moved_functions,
-    selects,
     small_arguments,
     spread_updates,
     strided_views,
     transposed_extrema,
     unsigned_factors,
 )
+from gnomon.backends.iree.legalize.complex_numbers import splitting
 from gnomon.backends.iree.legalize.control import branches, forms
 from gnomon.backends.iree.legalize.data_movement import scatter, sorting
 from gnomon.backends.iree.legalize.functions import (
-    complex_functions,
     conversions,
     integrals,
     narrow_arithmetic,
@@ -36,7 +35,6 @@ from gnomon.backends.iree.legalize.legalization import Legalization, checked
 from gnomon.backends.iree.legalize.reductions import (
     contractions,
     convolution,
-    cumulative,
     fourier,
     pads,
     sums,
@@ -53,8 +51,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *fourier.LEGALIZATIONS,
         *integrals.LEGALIZATIONS,
         *sorting.LEGALIZATIONS,
-        *complex_functions.LEGALIZATIONS,
-        *cumulative.LEGALIZATIONS,
+        *splitting.LEGALIZATIONS,
         *windows.LEGALIZATIONS,
         *pads.LEGALIZATIONS,
         *powers.LEGALIZATIONS,
@@ -84,8 +81,6 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *masks.LEGALIZATIONS,
         *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
-        # After everything that writes selects, which guards of loops do too.
-        *selects.LEGALIZATIONS,
         *library_products.LEGALIZATIONS,
     )
 )

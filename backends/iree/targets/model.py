@@ -29,7 +29,6 @@ class Capabilities:
             dtype is rejected; no dtype is ever replaced by a narrower one.
         widened: short names of the dtypes that are only stored, and computed in a wider dtype,
             because the target lacks some of their arithmetic.
-        complex_selects: whether it supports selects of complex numbers.
         libm: the source of functions that the compiler has no code for. "system": the C library,
             by name. "device": a library of the GPU's vendor, linked by the compiler. "none": the
             functions are expanded to arithmetic.
@@ -46,7 +45,6 @@ class Capabilities:
 
     dtypes: frozenset[str]
     widened: frozenset[str]
-    complex_selects: bool
     libm: str
     rounds: bool
     atomics: bool

@@ -89,7 +89,6 @@ CPU = Target(
     capabilities=Capabilities(
         dtypes=_ALL,
         widened=frozenset(),
-        complex_selects=True,
         libm="system",
         rounds=True,
         atomics=False,
@@ -142,7 +141,6 @@ def _processor(
         capabilities=Capabilities(
             dtypes=_ALL - _WIDE_FLOATS if code == "wasm" else _ALL,
             widened=frozenset(),
-            complex_selects=True,
             libm="none",
             rounds=code != "wasm",
             atomics=False,
@@ -251,7 +249,6 @@ _VULKAN_PROCESS_FLAGS = (
 _DEVICE = Capabilities(
     dtypes=_ALL,
     widened=frozenset(),
-    complex_selects=True,
     libm="device",
     rounds=True,
     atomics=False,
@@ -348,9 +345,7 @@ _ROCM = Family(
 )
 
 # The capabilities of shaders: no library to link, and memory that is addressed in words.
-_SHADERS = replace(
-    _DEVICE, widened=_STORED, complex_selects=False, libm="none", import_alignment=4096
-)
+_SHADERS = replace(_DEVICE, widened=_STORED, libm="none", import_alignment=4096)
 _NARROW = (
     _ON_HOST,
     "no f64: functions of f32 that others compute in f64 are computed in f32 and integers",

@@ -12,7 +12,7 @@ The faults of IREE 3.13, and the remedies:
   the update.
 - An argument whose last use is an update is overwritten, although it belongs to the caller. The
   update works on a copy.
-- Unsigned integers, bools and complex numbers: see `storage`.
+- Unsigned integers and bools: see `storage`.
 """
 
 from __future__ import annotations
@@ -135,16 +135,13 @@ def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
     window_of = dict(zip(kept, dims.window, strict=True))
     batch_dims = [d for d in range(updates_type.rank) if d not in dims.window]
     order = [*batch_dims, *(window_of[d] for d in narrow), *(window_of[d] for d in whole)]
-    rows = transpose(operand, [*places, *whole, *range(rank, type_of(operand).rank)])
-    rows = reshape(rows, (count, width * storage.parts))
-    extra = range(updates_type.rank, type_of(updates).rank)
+    rows = transpose(operand, [*places, *whole])
+    rows = reshape(rows, (count, width))
     new_count = updates_type.size // width
-    new_rows = reshape(transpose(updates, [*order, *extra]), (new_count, width * storage.parts))
+    new_rows = reshape(transpose(updates, order), (new_count, width))
     written = _scatter_rows(inst, storage, rows, numbers, new_rows)
-    part_shape = (storage.parts,) if storage.parts > 1 else ()
-    ordered = reshape(written, (*(shape[d] for d in (*places, *whole)), *part_shape))
+    ordered = reshape(written, [shape[d] for d in (*places, *whole)])
     back = [(*places, *whole).index(d) for d in range(rank)]
-    back += range(rank, rank + len(part_shape))
     return [storage.load(transpose(ordered, back), operand_type)]
 
 
@@ -244,10 +241,6 @@ def _gather(inst: Instance) -> Sequence[ir.Value] | None:
     dims, sizes, fill = Dimensions.of_gather(params), params["slice_sizes"], params["fill_value"]
     storage = storage_of("gnomon.gather", operand_type.dtype)
     operand = storage.store(operand)
-    if storage.parts > 1:
-        # The parts are one more whole dimension of every window.
-        params["slice_sizes"] = (*sizes, storage.parts)
-        params["offset_dims"] = (*dims.window, type_.rank)
     params |= {"mode": "promise_in_bounds", "fill_value": 0}
     starts, inside = _signed(indices, max(operand_type.shape, default=0)), None
     if dims.start_map:
@@ -273,8 +266,6 @@ def _dynamic_update_slice(inst: Instance) -> Sequence[ir.Value] | None:
     if not indices:
         return [update]
     storage = storage_of("gnomon.dynamic_update_slice", inst.type.dtype)
-    if storage.parts > 1:
-        indices.append(full(type_of(indices[0]), 0))
     updated = _update_slice(storage.store(operand), storage.store(update), indices)
     return [storage.load(updated, inst.type)]
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gnomon.dialects.emit import broadcast_new_dim, convert, full_like, ops, reshape, slice_along
+from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     BOOL,
     UNSIGNED,
     TensorType,
-    is_complex,
     is_floating,
-    type_of,
 )
 
 __all__ = ["Storage", "storage_of"]
@@ -33,16 +31,14 @@ class Storage:
 
     Attributes:
       op: the op to use on stored values, without "gnomon.".
-      store: converts a value to its stored form; several ``parts`` make a new last dimension.
+      store: converts a value to its stored form.
       load: converts a stored value back to a type.
-      parts: the number of stored numbers that make an element.
       is_plain: whether values are stored unchanged.
     """
 
     op: str
     store: Callable[[ir.Value], ir.Value]
     load: Callable[[ir.Value, TensorType], ir.Value]
-    parts: int = 1
     is_plain: bool = False
 
 
@@ -75,17 +71,6 @@ def _shifted(op: str, dtype: np.dtype) -> Storage:
     )
 
 
-def _store_parts(x: ir.Value) -> ir.Value:
-    rank = type_of(x).rank
-    parts = [broadcast_new_dim(part, 1, rank) for part in (ops.real(x), ops.imag(x))]
-    return ops.concatenate(*parts, dimension=rank)
-
-
-def _load_parts(x: ir.Value, type_: TensorType) -> ir.Value:
-    real, imag = (reshape(slice_along(x, type_.rank, k, k + 1), type_.shape) for k in range(2))
-    return ops.complex(real, imag)
-
-
 # On bools a sum is "or" and a product "and".
 _OF_BOOLS = {"scatter_add": "scatter_max", "scatter_mul": "scatter_min"}
 
@@ -99,8 +84,6 @@ def storage_of(name: str, dtype: np.dtype) -> Storage:
     if dtype in UNSIGNED:
         signed = np.dtype(f"i{dtype.itemsize}")
         return _shifted(op, signed) if op in _EXTREMA else _bits(op, signed)
-    if is_complex(dtype) and op in (*_MOVES, "scatter_add", "cumsum"):
-        return Storage(op, _store_parts, _load_parts, parts=2)
     if is_floating(dtype) and dtype.itemsize < 4:
         if op in _MOVES:
             return _bits(op, np.dtype(f"i{dtype.itemsize}"))

@@ -11,7 +11,7 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import BOOL, bfloat16, is_complex, is_floating, is_integer, type_of
+from gnomon.dialects.types import BOOL, bfloat16, is_floating, is_integer, type_of
 
 __all__ = ["LEGALIZATIONS", "rounded"]
 
@@ -68,12 +68,10 @@ def _into_float16(x: ir.Value) -> ir.Value:
 def _into_number(inst: Instance) -> Sequence[ir.Value] | None:
     x = inst.operand
     source, target = type_of(x).dtype, inst.type.dtype
-    if is_integer(target) and is_complex(source):
-        return [_saturated(ops.real(x), target)]
     if is_integer(target) and is_floating(source):
         return [_saturated(x, target)]
-    if target == _FLOAT16 and source in (_FLOAT64, _COMPLEX128):
-        return [_into_float16(ops.real(x) if is_complex(source) else x)]
+    if target == _FLOAT16 and source == _FLOAT64:
+        return [_into_float16(x)]
     return None
 
 

@@ -9,7 +9,6 @@ The faults of IREE 3.13, and the remedies:
   and in f64 they call a library: see `exponentials`, `logarithms` and `arcs`.
 - pow gives nan for negative bases. Here it is the power of the magnitude, with selects for the
   sign and the edge cases.
-- log1p of complex64 loses digits. Here it is computed in f64, part by part.
 
 The 16-bit formats are computed in f32 and rounded once. On targets without f64, functions of f32
 use only f32 and integers: see `functions_in_f32`. On targets that link no library, the functions of
@@ -48,8 +47,6 @@ __all__ = ["LEGALIZATIONS"]
 
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
-_C64 = np.dtype(np.complex64)
-_C128 = np.dtype(np.complex128)
 
 Emit: TypeAlias = "Callable[..., ir.Value]"
 
@@ -268,44 +265,7 @@ def _pow(positive: Emit) -> Emit:
     return pow
 
 
-# ------------------------------------------------------------------------------------------- log1p
-
-
-def _log_of_size(real: ir.Value, imaginary: ir.Value) -> ir.Value:
-    """The logarithm of ``|1 + z|`` for the f64 parts of ``z``."""
-    # The products in |1 + z|² - 1 are exact in f64.
-    two = full_like(real, 2)
-    excess = ops.add(ops.mul(real, ops.add(real, two)), ops.mul(imaginary, imaginary))
-    near = ops.log1p(ops.max(excess, full_like(real, -1)))
-    # Near -1, take |1 + z|² itself, whose terms do not cancel there.
-    shifted = ops.add(real, full_like(real, 1))
-    square = ops.add(ops.mul(shifted, shifted), ops.mul(imaginary, imaginary))
-    is_small = ops.lt(excess, full_like(real, -0.5))
-    return ops.mul(full_like(real, 0.5), ops.select(is_small, ops.log(square), near))
-
-
-def _log1p(wide: np.dtype, log_of_size: Emit) -> Rule:
-    def rule(inst: Instance) -> Sequence[ir.Value] | None:
-        if inst.type.dtype != _C64 or inst.type.size == 0:
-            return None
-        real, imaginary = (convert(part(inst.operand), wide) for part in (ops.real, ops.imag))
-        logarithm = log_of_size(real, imaginary)
-        is_infinite = ops.or_(_is_infinite(real), _is_infinite(imaginary))
-        logarithm = ops.select(is_infinite, full_like(real, np.inf), logarithm)
-        angle = arcs.atan2(imaginary, ops.add(real, full_like(real, 1)))
-        return [ops.complex(convert(logarithm, _F32), convert(angle, _F32))]
-
-    return rule
-
-
-def _first(*rules: Rule) -> Rule:
-    """A rule that applies the first of some rules that matches."""
-
-    def rule(inst: Instance) -> Sequence[ir.Value] | None:
-        return next((values for r in rules if (values := r(inst)) is not None), None)
-
-    return rule
-
+# ----------------------------------------------------------------------------------------- tables
 
 # Functions that are computed in the format of the argument, on all targets.
 _IN_FORMAT: dict[str, Rule] = {
@@ -317,6 +277,7 @@ _IN_FORMAT: dict[str, Rule] = {
     "gnomon.cosh": Outlined(_in_f32_or_f64(exponentials.cosh)),
     "gnomon.tanh": Outlined(_in_f32_or_f64(exponentials.tanh)),
     "gnomon.log": Outlined(_in_f32_or_f64(logarithms.log)),
+    "gnomon.log1p": Outlined(_in_f32_or_f64(logarithms.log1p)),
     "gnomon.asinh": Outlined(_in_f32_or_f64(logarithms.asinh)),
     "gnomon.acosh": Outlined(_in_f32_or_f64(logarithms.acosh)),
     "gnomon.atanh": Outlined(_in_f32_or_f64(logarithms.atanh)),
@@ -325,10 +286,6 @@ _IN_FORMAT: dict[str, Rule] = {
     "gnomon.atan": Outlined(_in_f32_or_f64(arcs.atan)),
     "gnomon.atan2": Outlined(_in_f32_or_f64(arcs.atan2)),
 }
-
-
-def _log1p_rule(wide: np.dtype, log_of_size: Emit) -> Rule:
-    return Outlined(_first(_log1p(wide, log_of_size), _in_f32_or_f64(logarithms.log1p)))
 
 
 def _from_compilers_exp(emit: Emit) -> Rule:
@@ -359,7 +316,6 @@ _WIDE: dict[str, Rule] = {
     "gnomon.tan": Outlined(_in_f32(_tan)),
     "gnomon.cbrt": Outlined(_in_f32_or_f64(_cbrt(_F64, _cube_root))),
     "gnomon.pow": Outlined(_in_f32_or_f64(_pow(_wide_power))),
-    "gnomon.log1p": _log1p_rule(_F64, _log_of_size),
 }
 _NARROW: dict[str, Rule] = {
     **_IN_FORMAT,
@@ -368,7 +324,6 @@ _NARROW: dict[str, Rule] = {
     "gnomon.tan": Outlined(_in_f32(angles.tangent)),
     "gnomon.cbrt": Outlined(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
     "gnomon.pow": Outlined(_in_f32(_pow(positive_power))),
-    "gnomon.log1p": _log1p_rule(_F32, functions_in_f32.log1p_parts),
 }
 
 
@@ -381,19 +336,13 @@ _WRITTEN_OUT: dict[str, Rule] = {
     "gnomon.cos": Outlined(_in_f32_or_f64(angles.cosine)),
     "gnomon.tan": Outlined(_in_f32_or_f64(angles.tangent)),
 }
-# For complex128, the compiler expands these into calls of a library's functions of f64.
-_OF_WIDE_COMPLEX = (
-    *("exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "sqrt", "rsqrt", "cbrt"),
-    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
-    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-)
 
 
-def _refused_in(dtypes: Sequence[np.dtype], refusal: Rule, rule: Rule | None = None) -> Rule:
+def _refused_in(dtypes: Sequence[np.dtype], refusal: Rule) -> Rule:
     def chosen(inst: Instance) -> Sequence[ir.Value] | None:
         if inst.type.dtype in dtypes and inst.type.size:
             return refusal(inst)
-        return rule(inst) if rule is not None else None
+        return None
 
     return chosen
 
@@ -416,11 +365,7 @@ def _round(inst: Instance) -> Sequence[ir.Value] | None:
 
 def _without_library(target: Target) -> dict[str, Rule]:
     refusal = refuse(target, "it has no library of functions")
-    of_complex = {
-        f"gnomon.{name}": _refused_in((_C128,), refusal, _WRITTEN_OUT.get(f"gnomon.{name}"))
-        for name in _OF_WIDE_COMPLEX
-    }
-    return {**_WRITTEN_OUT, **of_complex, "gnomon.rem": _refused_in((_F64,), refusal)}
+    return {**_WRITTEN_OUT, "gnomon.rem": _refused_in((_F64,), refusal)}
 
 
 def _rounding_rules(target: Target) -> dict[str, Rule]:

@@ -26,7 +26,7 @@ from gnomon.dialects.body import PLAIN, Body, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, bodies_of, instance_of, lookup
 from gnomon.dialects.functions import Program, callee, symbol_name
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_complex, type_of
+from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "MAX_SIZE", "split_long_fusions"]
 
@@ -41,8 +41,6 @@ _FUNCTIONS = frozenset(
     )
 )
 _FUNCTION_SIZE = 4
-# A complex product is six ops of real numbers.
-_COMPLEX_SIZE = 4
 _CALL = "func.call"
 
 
@@ -187,8 +185,7 @@ def _size(op: ir.Operation) -> int:
     """The size of an op of StableHLO."""
     if op.name == "stablehlo.constant":
         return 0
-    size = _FUNCTION_SIZE if op.name in _FUNCTIONS else 1
-    return size * _COMPLEX_SIZE if any(is_complex(type_of(r).dtype) for r in op.results) else size
+    return _FUNCTION_SIZE if op.name in _FUNCTIONS else 1
 
 
 LEGALIZATIONS = (

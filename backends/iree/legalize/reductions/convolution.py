@@ -33,7 +33,7 @@ from gnomon.dialects.contract import Instance
 from gnomon.dialects.convolution.geometry import Geometry, dilated
 from gnomon.dialects.emit import broadcast_scalar, convert, full, ops, reshape, transpose, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
+from gnomon.dialects.types import TensorType, type_of
 
 __all__ = ["LEGALIZATIONS"]
 
@@ -52,8 +52,6 @@ def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
     if accumulator(dtype) != dtype:
         # Sums in 16 bits would lose terms that are small compared with the partial sum.
         return [rounded(_in_dtype(inst, accumulator(dtype), takes_groups), dtype)]
-    if is_complex(dtype):
-        return [_in_real_parts(inst, takes_groups)]
     g = Geometry.of(inst.params)
     lhs, rhs = inst.operands
     lhs_type, rhs_type = inst.operand_types
@@ -83,27 +81,6 @@ def _in_dtype(inst: Instance, dtype: np.dtype, takes_groups: bool) -> ir.Value:
     other = Instance(inst.op, operands, types, [inst.type.with_dtype(dtype)], params)
     (result,) = _convolution(other, takes_groups)
     return result
-
-
-def _in_real_parts(inst: Instance, takes_groups: bool) -> ir.Value:
-    """A complex convolution as four real ones: the compiler crashes on padded complex ones."""
-    dtype = inst.type.dtype
-    real = real_dtype(dtype)
-    types = [t.with_dtype(real) for t in inst.operand_types]
-    params = {**inst.params, "dtype": real}
-    (a, b), (c, d) = (
-        (ops.real(x), ops.imag(x)) for x in (convert(x, dtype) for x in inst.operands)
-    )
-
-    def convolved(x: ir.Value, y: ir.Value) -> ir.Value:
-        part = Instance(inst.op, [x, y], types, [inst.type.with_dtype(real)], params)
-        (result,) = _convolution(part, takes_groups)
-        return result
-
-    products = (convolved(a, c), convolved(b, d), convolved(a, d), convolved(b, c))
-    first, second, third, fourth = ops.optimization_barrier(*products)
-    joined: ir.Value = ops.complex(ops.sub(first, second), ops.add(third, fourth))
-    return joined
 
 
 def _native(

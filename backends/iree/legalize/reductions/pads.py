@@ -1,4 +1,4 @@
-"""Pads: sums of padded pieces, pads of pads, and pads of complex128.
+"""Pads: sums of padded pieces, and pads of pads.
 
 The cotangent of a value that is sliced into pieces (the gates of a recurrent cell, for example) is
 a sum of pieces, each padded with zeros to the full size. IREE computes a padded array for each
@@ -16,7 +16,7 @@ from gnomon.dialects.body import operands_of, results_of
 from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.emit import constant_value, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_complex, type_of
+from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS"]
 
@@ -136,18 +136,6 @@ def _are_equal(a: ir.Value, b: ir.Value) -> bool:
     return x is not None and y is not None and x.tobytes() == y.tobytes()
 
 
-def _in_real_parts(inst: Instance) -> Sequence[ir.Value] | None:
-    # IREE can fill buffers only with numbers of at most 64 bits.
-    dtype = inst.type.dtype
-    if not is_complex(dtype) or dtype.itemsize <= 8:
-        return None
-    parts = [
-        ops.pad.build([part(x) for x in inst.operands], inst.params)[0]
-        for part in (ops.real, ops.imag)
-    ]
-    return [ops.complex(*parts)]
-
-
 LEGALIZATIONS = (
     Legalization(
         name="pads-of-pads",
@@ -168,15 +156,5 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 computes a padded array for each piece, and then their sum",
         reproducer="the sum of two padded arrays takes a kernel, not copies",
         rules=always({"gnomon.add": _sum_of_pieces}),
-    ),
-    Legalization(
-        name="wide-complex-padding",
-        stage=Stage.REWRITE,
-        kind=Kind.REFUSED,
-        doc="pad complex128 part by part",
-        upstream="IREE 3.13 can fill buffers only with numbers of at most 64 bits",
-        texts=("pads_of_wide_complex_numbers",),
-        reproducer="a pad of complex128 does not compile",
-        rules=always({"gnomon.pad": _in_real_parts}),
     ),
 )

@@ -20,7 +20,7 @@ from gnomon.dialects.combinators import accumulator, highest, lowest
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import constant, convert, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_complex, type_of
+from gnomon.dialects.types import type_of
 from gnomon.dialects.window_folds import fold_windows
 from gnomon.dialects.windowed import first_of_two
 
@@ -54,12 +54,8 @@ def _sum(inst: Instance) -> Sequence[ir.Value] | None:
     if not inst.type.size:
         return None
     wide = convert(inst.operand, accumulator(dtype))
-    if not is_complex(dtype):
-        zero = zeros(type_of(wide).with_shape(()))
-        return [convert(_folded(wide, inst, "add", zero), dtype)]
-    parts = [ops.real(wide), ops.imag(wide)]
-    zero = zeros(type_of(parts[0]).with_shape(()))
-    return [ops.complex(*(_folded(part, inst, "add", zero) for part in parts))]
+    zero = zeros(type_of(wide).with_shape(()))
+    return [convert(_folded(wide, inst, "add", zero), dtype)]
 
 
 def _extremum(combine: str, least: Callable[[np.dtype], np.ndarray]) -> Rule:
