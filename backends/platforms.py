@@ -148,8 +148,8 @@ def _is_in_use(name: str) -> bool:
     chosen = _selected[0]
     if chosen is None:
         return True
-    meant = {HOST_PLATFORM, *chosen, *(m for c in chosen for m in _ALIASES.get(c, ()))}
-    return not meant.isdisjoint((name, *_ALIASES.get(name, ())))
+    intended = {HOST_PLATFORM, *chosen, *(m for c in chosen for m in _ALIASES.get(c, ()))}
+    return not intended.isdisjoint((name, *_ALIASES.get(name, ())))
 
 
 def _first_of(alias: str) -> Backend:

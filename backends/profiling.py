@@ -2,7 +2,7 @@
 
 Slow steps, such as compilations, are recorded in place: ``with span(...)``. Fast ones, such as
 calls of compiled programs, must cost nothing while nobody records: their class registers the method
-with `watch`, `start` replaces it by a recording one, and `stop` restores it.
+with `instrument`, `start` replaces it by a recording one, and `stop` restores it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = [
     "Recorder",
     "Span",
     "current",
+    "instrument",
     "record_put",
     "record_wait",
     "span",
     "start",
     "stop",
-    "watch",
 ]
 
 # The tracks of a timeline.
@@ -75,8 +75,8 @@ class Recorder:
         # `perf_counter_ns` never goes back; the offset sets it to the time of day.
         self._offset = self.start_ns - time.perf_counter_ns()
         self._launched: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._watcher = threading.Thread(target=self._watch, daemon=True, name="gnomon-profiler")
-        self._watcher.start()
+        self._poller = threading.Thread(target=self._poll, daemon=True, name="gnomon-profiler")
+        self._poller.start()
 
     def now(self) -> int:
         """The time in nanoseconds since the epoch."""
@@ -109,10 +109,10 @@ class Recorder:
     def finish(self) -> None:
         """Wait for the work on devices, and end the recording."""
         self._launched.put(None)
-        self._watcher.join()
+        self._poller.join()
         self.end_ns = self.now()
 
-    def _watch(self) -> None:
+    def _poll(self) -> None:
         free: dict[int, int] = {}
         while (launched := self._launched.get()) is not None:
             name, start_ns, device, details, wait = launched
@@ -126,7 +126,7 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class _Watched:
+class _InstrumentedMethod:
     """A method whose calls are recorded while a recording is in progress."""
 
     owner: type
@@ -135,7 +135,7 @@ class _Watched:
     original: Callable[..., Any]
 
 
-_watched: list[_Watched] = []
+_instrumented: list[_InstrumentedMethod] = []
 
 
 class _State:
@@ -164,7 +164,7 @@ def span(name: str, track: str = COMPILER, **details: Any) -> Iterator[dict[str,
         recorder.add(name, track, start_ns, details)
 
 
-def watch(
+def instrument(
     owner: type, method: str, record: Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
 ) -> None:
     """Register a method, whose calls are recorded while a recording is in progress.
@@ -183,13 +183,13 @@ def watch(
         return run(*args, **kwargs)
 
     with _State.lock:
-        _watched.append(_Watched(owner, method, recording, original))
+        _instrumented.append(_InstrumentedMethod(owner, method, recording, original))
         if _State.recorder is not None:  # backends are imported when they are needed
             setattr(owner, method, recording)
 
 
 def record_wait(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
-    """The replacement, for `watch`, of the method ``wait()`` of a buffer."""
+    """The replacement, for `instrument`, of the method ``wait()`` of a buffer."""
 
     def recording(self: Any) -> None:
         if not self.is_ready():
@@ -201,7 +201,7 @@ def record_wait(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., A
 
 
 def record_put(recorder: Recorder, put: Callable[..., Any]) -> Callable[..., Any]:
-    """The replacement, for `watch`, of the method ``put(array, device)`` of a backend."""
+    """The replacement, for `instrument`, of the method ``put(array, device)`` of a backend."""
 
     def recording(self: Any, array: Any, *args: Any, **kwargs: Any) -> Any:
         started = recorder.now()
@@ -225,8 +225,8 @@ def start() -> Recorder:
                 "Profile has already been started. Only one profile may be run at a time."
             )
         _State.recorder = Recorder()
-        for watched in _watched:
-            setattr(watched.owner, watched.method, watched.recording)
+        for instrumented in _instrumented:
+            setattr(instrumented.owner, instrumented.method, instrumented.recording)
         set_recording(True)
         return _State.recorder
 
@@ -241,8 +241,8 @@ def stop() -> Recorder:
         recorder = _State.recorder
         if recorder is None:
             raise RuntimeError("No profile started")
-        for watched in _watched:
-            setattr(watched.owner, watched.method, watched.original)
+        for instrumented in _instrumented:
+            setattr(instrumented.owner, instrumented.method, instrumented.original)
         set_recording(False)
         _State.recorder = None
     recorder.finish()

@@ -97,10 +97,10 @@ def _merge(use: Use, operands: Sequence[Labels], result: Labels, shape: Shape) -
             shorter, longer = sorted((before, axes), key=len)
             found[label] = longer if longer[: len(shorter)] == shorter else ()
     wanted = [() if label is None else found.get(label, ()) for label in result]
-    return _kept(use, wanted, shape)
+    return _valid_axes(use, wanted, shape)
 
 
-def _kept(use: Use, split: Sequence[tuple[str, ...]], shape: Shape) -> Split:
+def _valid_axes(use: Use, split: Sequence[tuple[str, ...]], shape: Shape) -> Split:
     """A sharding without axes that are used twice or do not divide a dimension."""
     used: set[str] = set()
     kept: list[tuple[str, ...]] = []
@@ -180,7 +180,7 @@ def _reshape(use: Use) -> list[Split]:
             axes = use.splits[0][wide[0]]
             fits = result[targets[0]] % use.count(axes) == 0
             split[targets[0]] = axes if fits else ()
-    return [_kept(use, split, result)]
+    return [_valid_axes(use, split, result)]
 
 
 def _groups(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
@@ -232,7 +232,7 @@ def _dynamic_slice(use: Use) -> list[Split]:
 
 def _first_operand(use: Use) -> list[Split]:
     """Split the results like the first operand, of which they are updated copies."""
-    return [_kept(use, use.splits[0], shape) for shape in use.results]
+    return [_valid_axes(use, use.splits[0], shape) for shape in use.results]
 
 
 def _gather(use: Use) -> list[Split]:
@@ -294,7 +294,7 @@ def _inspect_sharding(use: Use) -> list[Split]:
 def _sharding_constraint(use: Use) -> list[Split]:
     if dict(zip(use.params["names"], use.params["sizes"], strict=True)) != dict(use.sizes):
         return [unsplit(shape) for shape in use.results]  # The constraint is on another mesh.
-    return [_kept(use, constraint_split(use.params, use.splits[0]), use.results[0])]
+    return [_valid_axes(use, constraint_split(use.params, use.splits[0]), use.results[0])]
 
 
 _MATRICES = (

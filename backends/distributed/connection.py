@@ -66,7 +66,7 @@ class Connection:
         self.process_id = process_id
         self._timeout = initialization_timeout
         self._shutdown_timeout = shutdown_timeout
-        self._asked: Counter[tuple[int, ...]] = Counter()
+        self._agreement_counts: Counter[tuple[int, ...]] = Counter()
         self._coordinator: Coordinator | None = None
         self._service: Any = None
         self._client: Any = None
@@ -188,8 +188,8 @@ class Connection:
 
     def agree(self, what: str, digest: str, processes: tuple[int, ...]) -> None:
         """Compare a program with that of other processes; see `World.agree`."""
-        number = self._asked[processes]
-        self._asked[processes] += 1
+        number = self._agreement_counts[processes]
+        self._agreement_counts[processes] += 1
         place = f"gnomon/program/{'-'.join(map(str, processes))}/{number}"
         self.put(f"{place}/{self.process_id}", f"{digest} {what}")
         deadline = time.monotonic() + self._timeout

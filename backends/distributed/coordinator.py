@@ -80,7 +80,7 @@ class Coordinator:
         except (OSError, ValueError, KeyError):
             channel.close()
             return
-        self._watch(process, channel)
+        self._monitor(process, channel)
 
     def _refusal(self, process: int, count: int) -> str:
         if count != self._count:
@@ -95,7 +95,7 @@ class Coordinator:
                 return "the processes have already started"
         return ""
 
-    def _watch(self, process: int, channel: Channel) -> None:
+    def _monitor(self, process: int, channel: Channel) -> None:
         with self._changed:
             self._channels[process] = channel
             self._changed.notify_all()

@@ -379,7 +379,7 @@ def _with_input(plan: Plan, given: CompilerInput) -> Plan:
     )
 
 
-profiling.watch(IreeBackend, "put", profiling.record_put)
+profiling.instrument(IreeBackend, "put", profiling.record_put)
 
 
 @functools.cache

@@ -394,4 +394,4 @@ def result_buffer(
     return buffer
 
 
-profiling.watch(Buffer, "wait", profiling.record_wait)
+profiling.instrument(Buffer, "wait", profiling.record_wait)

@@ -156,13 +156,13 @@ class _InFlight:
         # A long program must not keep the inputs of the short ones after it.
         for _ in range(len(self._entries)):
             entry = self._entries.popleft()
-            if _reached(entry[0]):
+            if _is_signaled(entry[0]):
                 self._nbytes -= entry[2]
             else:
                 self._entries.append(entry)
 
 
-def _reached(semaphore: Any) -> bool:
+def _is_signaled(semaphore: Any) -> bool:
     try:
         return bool(semaphore.query() >= 1)
     except RuntimeError:

@@ -532,4 +532,4 @@ def _nothing() -> None:
     """Wait for nothing: the program of a synchronous call has ended when the call returns."""
 
 
-profiling.watch(Executable, "run", _record_run)
+profiling.instrument(Executable, "run", _record_run)

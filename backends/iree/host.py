@@ -223,7 +223,7 @@ def _call(
             arrays = [read_view(state, v, t) for v, t in zip(views, operands, strict=True)]
             with np.errstate(all="ignore"):
                 values = evaluate_on_host(op, given, results, arrays)
-            return [_written(state, value) for value in values]
+            return [_device_copy(state, value) for value in values]
         except BaseException as error:
             # IREE keeps only the text of an exception; the caller raises this one again.
             errors.append(error)
@@ -276,7 +276,7 @@ def read_view(state: DriverState, view: Any, type_: TensorType) -> np.ndarray[An
     return array
 
 
-def _written(state: DriverState, array: np.ndarray[Any, Any]) -> Any:
+def _device_copy(state: DriverState, array: np.ndarray[Any, Any]) -> Any:
     """A view of a copy of an array in the device's memory, which is ready."""
     if state.shares_memory:
         return import_array(state, array, copy=True)[0]

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
-_KERNELS_WRITTEN, _KERNELS_COMPILED = b"executable-sources", b"executable-targets"
+_SOURCES_PHASE, _TARGETS_PHASE = b"executable-sources", b"executable-targets"
 # Flags with this prefix are for this worker, not for the compiler.
 OWN_FLAGS = "--gnomon-"
 # For programs in the memory of the host.
@@ -160,7 +160,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             after = _MEMORY_PLANNED
         objects: list[Path] = []
         if KERNELS_APART in own and count >= _KERNELS_TO_PART:
-            ir.set_phases(invocation._inv_p, after, _KERNELS_WRITTEN)
+            ir.set_phases(invocation._inv_p, after, _SOURCES_PHASE)
             if not invocation.execute():
                 return {"ok": False, "stage": "compile"}, b""
             try:
@@ -168,7 +168,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             except ValueError as error:
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "kernels"}, b""
-            after = _KERNELS_COMPILED if objects else _KERNELS_WRITTEN
+            after = _TARGETS_PHASE if objects else _SOURCES_PHASE
         # Kernels that were compiled separately had several processes instead of threads.
         ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
         ir.set_phases(invocation._inv_p, after, _END)

@@ -244,7 +244,7 @@ class PjrtBackend:
         return negotiated(self.plugin, artifact.portable, donate)
 
 
-profiling.watch(PjrtBackend, "put", profiling.record_put)
+profiling.instrument(PjrtBackend, "put", profiling.record_put)
 
 
 def _identity(client: Client) -> list[str]:

@@ -397,4 +397,4 @@ def put(array: np.ndarray[Any, Any], device: Device, *, copy: bool = False) -> B
     return Buffer(shape, array.dtype, device, memory)
 
 
-profiling.watch(Buffer, "wait", profiling.record_wait)
+profiling.instrument(Buffer, "wait", profiling.record_wait)

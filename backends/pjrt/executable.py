@@ -411,4 +411,4 @@ def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callab
     return recording
 
 
-profiling.watch(Executable, "_run", _record_run)
+profiling.instrument(Executable, "_run", _record_run)

@@ -91,15 +91,15 @@ def _prune(cache: ExecutableCache, options: argparse.Namespace) -> None:
             cache.remove(entry.key)
             removed += 1
             freed += entry.size_bytes
-    _tell(options, removed, freed)
+    _report(options, removed, freed)
 
 
 def _clear(cache: ExecutableCache, options: argparse.Namespace) -> None:
     total = cache.size_bytes()
-    _tell(options, cache.clear(), total)
+    _report(options, cache.clear(), total)
 
 
-def _tell(options: argparse.Namespace, removed: int, freed: int) -> None:
+def _report(options: argparse.Namespace, removed: int, freed: int) -> None:
     if options.json:
         print(json.dumps({"removed": removed, "bytes": freed}, indent=2))
     else:

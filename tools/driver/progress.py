@@ -30,8 +30,8 @@ def progress(what: str, done: int = 0, total: int = 1) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(f"{count}{what}", total=None)
 
-        def tell(kernel: int, kernels: int) -> None:
+        def report(kernel: int, kernels: int) -> None:
             shown.update(task, description=f"{count}{what}: kernel {kernel} of {kernels}")
 
-        with listening(tell):
+        with listening(report):
             yield

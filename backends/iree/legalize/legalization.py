@@ -50,7 +50,7 @@ class Stage(enum.Enum):
     DECOMPOSE = "ops that become several ops, which later rules may rewrite"
     SPLIT = "complex values become pairs of reals"
     REWRITE = "all other ops"
-    REWRITE_WRITTEN = "ops that the rules above have written, and the program's own"
+    REWRITE_AGAIN = "ops that the rules above have written, and the program's own"
     FUSE = "barriers that set where IREE's kernels begin and end"
     LOWERED = "after the lowering, on StableHLO"
     CONTROL_FLOW = "loops, branches and calls of Python, in the first form that IREE compiles"
@@ -64,7 +64,7 @@ DIALECT_STAGES = (
     Stage.DECOMPOSE,
     Stage.SPLIT,
     Stage.REWRITE,
-    Stage.REWRITE_WRITTEN,
+    Stage.REWRITE_AGAIN,
     Stage.FUSE,
 )
 

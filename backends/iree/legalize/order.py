@@ -69,7 +69,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *stored_values.LEGALIZATIONS,
         *long_fusions.LEGALIZATIONS,
         *wide_fusions.LEGALIZATIONS,
-        *refusals.LEGALIZATIONS_OF_WRITTEN,
+        *refusals.LEGALIZATIONS_OF_REWRITTEN,
         # On StableHLO.
         *small_arguments.LEGALIZATIONS,
         *closed_expressions.LEGALIZATIONS_OF_LOWERED,

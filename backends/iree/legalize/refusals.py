@@ -17,7 +17,7 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, short_name, type_of
 
-__all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_WRITTEN", "check_dtypes", "refuse"]
+__all__ = ["LEGALIZATIONS", "LEGALIZATIONS_OF_REWRITTEN", "check_dtypes", "refuse"]
 
 # The advice for an unsupported dtype, by its short name.
 _INSTEAD = {
@@ -101,7 +101,7 @@ LEGALIZATIONS = (
 )
 
 # The same check for ops that rules have written.
-LEGALIZATIONS_OF_WRITTEN = (
+LEGALIZATIONS_OF_REWRITTEN = (
     replace(
         LEGALIZATIONS[0],
         name="missing-dtypes-written",

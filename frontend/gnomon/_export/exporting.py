@@ -114,7 +114,7 @@ def _traced_for(
     texts: dict[str, str] = {}
     first: Traced | None = None
     for platform in platforms:
-        with outside_of_traces(), program_platform(platform) as asked:
+        with outside_of_traces(), program_platform(platform) as queries:
             traced = function._trace(call)
         _check_exportable(function, traced)
         program = traced.program
@@ -130,7 +130,7 @@ def _traced_for(
                 "separately"
             )
         texts[platform] = text
-        if not asked:
+        if not queries:
             return first, dict.fromkeys(platforms, text)
     assert first is not None
     return first, texts

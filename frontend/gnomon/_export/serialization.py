@@ -58,17 +58,17 @@ class WeightNames:
     def __init__(self, writer: Writer, known: Mapping[int, str] | None = None) -> None:
         self._writer = writer
         self._known = dict(known or {})
-        self._written: dict[int, str] = {}
+        self._names: dict[int, str] = {}
         self._alive: list[Any] = []
 
     def of(self, array: Any) -> str:
         """The name of an array, which is added to the artifact on first use."""
-        if id(array) not in self._written:
-            name = self._known.get(id(array), f"constant_{len(self._written)}")
+        if id(array) not in self._names:
+            name = self._known.get(id(array), f"constant_{len(self._names)}")
             self._writer.add_weight(name, array.numpy_value())
-            self._written[id(array)] = name
+            self._names[id(array)] = name
             self._alive.append(array)
-        return self._written[id(array)]
+        return self._names[id(array)]
 
 
 def _types(avals: Sequence[ShapedArray]) -> tuple[TensorType, ...]:

@@ -186,7 +186,7 @@ def repeated(x: Array, shape: tuple[int, ...]) -> Array:
     return wrap_like(np.broadcast_to(x._value, shape), x, x.weak_type)
 
 
-def listed(numbers: Any) -> tuple[Any, ...]:
+def as_tuple(numbers: Any) -> tuple[Any, ...]:
     """A number or a sequence of numbers as a tuple; a 1-d array is a sequence."""
     alone = hasattr(numbers, "__index__") and not getattr(numbers, "ndim", 0)
     return (numbers,) if alone else tuple(numbers)
@@ -199,7 +199,7 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
       TypeError: the shape is neither, or has a negative size.
     """
     try:
-        sizes = tuple(as_size(n) for n in listed(shape))
+        sizes = tuple(as_size(n) for n in as_tuple(shape))
     except (TypeError, AttributeError) as error:
         if isinstance(error, GnomonTypeError):  # a size is traced, and this error says so
             raise

@@ -13,7 +13,7 @@ from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import listed
+from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 
 
@@ -63,7 +63,7 @@ def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:
 def static_shape(function: str, shape: Any) -> tuple[int, ...]:
     """The shape that the caller gives, as ints; ``-1`` is kept."""
     try:
-        return tuple(n if is_symbolic_dim(n) else int(n.__index__()) for n in listed(shape))
+        return tuple(n if is_symbolic_dim(n) else int(n.__index__()) for n in as_tuple(shape))
     except AttributeError as error:
         raise TypeError(
             f"{function}: shapes must be 1D sequences of concrete values of integer type, got "

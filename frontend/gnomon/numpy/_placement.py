@@ -13,7 +13,7 @@ from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, ArraysLike, ShapeLike
 from gnomon._arrays.array import Array
-from gnomon.lax._operands import listed
+from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple
@@ -268,7 +268,7 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
       ValueError: a size is negative.
     """
     x = ravel(as_array("resize", a))
-    shape = tuple(operator.index(n) for n in listed(new_shape))
+    shape = tuple(operator.index(n) for n in as_tuple(new_shape))
     if any(n < 0 for n in shape):
         raise ValueError(f"resize: all sizes of the shape must be at least 0, got {shape}")
     count = math.prod(shape)

@@ -81,11 +81,11 @@ def _legendre(degree: Array, order: Array, polar: Array, largest: int) -> Array:
         last = gnp.where(k > order + 1, ((x - 1) ** 2 - m * m) / (4 * (x - 1) ** 2 - 1), 0)
         following = gnp.sqrt((4 * x * x - 1) / gap) * (cosine * current - gnp.sqrt(last) * before)
         found = gnp.where(above, following, gnp.where(k == order, diagonal, 0))
-        stays = k > degree
+        is_final = k > degree
         return (
             diagonal,
-            gnp.where(stays, before, current),
-            gnp.where(stays, current, found),
+            gnp.where(is_final, before, current),
+            gnp.where(is_final, current, found),
         ), None
 
     first = lax.full_like(polar, math.sqrt(0.25 / math.pi))

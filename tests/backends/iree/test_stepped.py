@@ -267,7 +267,7 @@ def test_random_programs_in_steps(form: str, seeds: range, monkeypatch: pytest.M
     monkeypatch.setattr(stepped.rt, "VmVariantList", List)
     for room in (stepped, host):
         monkeypatch.setattr(room, "read_view", lambda state, value, type_: value)
-    monkeypatch.setattr(host, "_written", lambda state, value: value)
+    monkeypatch.setattr(host, "_device_copy", lambda state, value: value)
     backend, state, apart = iree_backend("cpu"), cast(Any, None), 0
     for seed in seeds:
         function = random_body(seed, "vvssib", "vvsib", 2, updates=True, calls=True)

@@ -53,10 +53,10 @@ class Tab:
     def __init__(self, to_browser: int, from_browser: int) -> None:
         self._write, self._read = to_browser, from_browser
         self._buffer, self._count, self._session = b"", 0, ""
-        found = self._ask("Target.createTarget", url="about:blank")
-        attached = self._ask("Target.attachToTarget", flatten=True, **found)
+        found = self._request("Target.createTarget", url="about:blank")
+        attached = self._request("Target.attachToTarget", flatten=True, **found)
         self._session = attached["sessionId"]
-        self._ask("Page.enable")
+        self._request("Page.enable")
 
     def _message(self) -> Any:
         while b"\0" not in self._buffer:
@@ -68,7 +68,7 @@ class Tab:
         text, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(text)
 
-    def _ask(self, method: str, **params: Any) -> Any:
+    def _request(self, method: str, **params: Any) -> Any:
         self._count += 1
         request = {"id": self._count, "method": method, "params": params}
         if self._session:
@@ -84,13 +84,13 @@ class Tab:
 
     def open(self, url: str) -> None:
         """Open an address, and wait until it is loaded."""
-        self._ask("Page.navigate", url=url)
+        self._request("Page.navigate", url=url)
         while self._message().get("method") != "Page.loadEventFired":
             pass
 
     def run(self, script: str) -> Any:
         """The value of an expression of JavaScript; errors raise."""
-        done = self._ask("Runtime.evaluate", expression=script, returnByValue=True)
+        done = self._request("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
@@ -101,11 +101,12 @@ class Tab:
         box += " return [r.left + Math.min(r.width, 300) / 2, r.top + r.height / 2]; })()"
         x, y = self.run(box)
         for kind in ("mousePressed", "mouseReleased"):
-            self._ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            click = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
+            self._request("Input.dispatchMouseEvent", **click)
 
     def screenshot(self) -> bytes:
         """A screenshot of the tab, as PNG."""
-        return base64.b64decode(self._ask("Page.captureScreenshot", format="png")["data"])
+        return base64.b64decode(self._request("Page.captureScreenshot", format="png")["data"])
 
 
 @contextmanager

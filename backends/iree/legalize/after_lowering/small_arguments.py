@@ -33,7 +33,7 @@ def keep_small_digits(module: ir.Module, target: Target) -> bool:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _WRITTEN:
+        if op.name in _REWRITES:
             dtype = type_of(op.results[0]).dtype
             if op.name == _SINE:
                 is_lost = dtype == _F32
@@ -46,7 +46,7 @@ def keep_small_digits(module: ir.Module, target: Target) -> bool:
     module.operation.walk(visit)
     for op in found:
         with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(_WRITTEN[op.name](op.operands[0]))
+            op.results[0].replace_all_uses_with(_REWRITES[op.name](op.operands[0]))
         op.erase()
     return bool(found)
 
@@ -91,7 +91,7 @@ def _sine(x: ir.Value) -> ir.Value:
     return lowered.select(lowered.lt(lowered.abs(x), literal(x, 1 / 32)), near, lowered.sin(x))
 
 
-_WRITTEN = {
+_REWRITES = {
     "stablehlo.log_plus_one": _log1p,
     "stablehlo.exponential_minus_one": _expm1,
     _SINE: _sine,
@@ -109,6 +109,6 @@ LEGALIZATIONS = (
         texts=("logarithms_near_one", "sines_of_small_complex_numbers"),
         reproducer="`cumlogsumexp` of f64 loses terms below 1e-16",
         run=keep_small_digits,
-        needs=frozenset(_WRITTEN),
+        needs=frozenset(_REWRITES),
     ),
 )

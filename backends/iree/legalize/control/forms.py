@@ -24,7 +24,7 @@ from gnomon.backends.iree.legalize.control.pieces import (
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.dialects.mlir import ir, other_dialects
 
-__all__ = ["LEGALIZATIONS", "Form", "Written", "forms_of", "write_control_flow"]
+__all__ = ["LEGALIZATIONS", "ControlFlowResult", "Form", "forms_of", "write_control_flow"]
 
 
 class Form(enum.Enum):
@@ -48,7 +48,7 @@ def forms_of(legalizations: Iterable[Legalization]) -> tuple[Form, ...]:
     return tuple(Form(one.name) for one in legalizations if one.stage is Stage.CONTROL_FLOW)
 
 
-class Written(NamedTuple):
+class ControlFlowResult(NamedTuple):
     """A program with its control flow rewritten, ready for the compiler.
 
     Attributes:
@@ -67,7 +67,7 @@ def write_control_flow(
     ordered: frozenset[str],
     kernels: bool,
     finish: Callable[[ir.Module], None],
-) -> Written | None:
+) -> ControlFlowResult | None:
     """Rewrite a StableHLO module in place.
 
     Args:
@@ -93,7 +93,7 @@ def write_control_flow(
                 host_control(module, kernels=kernels, guarded=form is Form.COPIES)
             # After the control flow, since the code of loop kernels is scalar and needs no rewrite.
             finish(module)
-            return Written(str(module), stepped)
+            return ControlFlowResult(str(module), stepped)
     except OpenLoopError:
         return None
 

@@ -103,12 +103,12 @@ class _Draft:
 
     operations: list[ir.Operation] = field(default_factory=list)
     literals: dict[ir.Value, ir.Operation] = field(default_factory=dict)
-    takes: dict[ir.Value, None] = field(default_factory=dict)
-    gives: dict[ir.Value, None] = field(default_factory=dict)
+    inputs: dict[ir.Value, None] = field(default_factory=dict)
+    outputs: dict[ir.Value, None] = field(default_factory=dict)
 
 
 @dataclass
-class _Cut:
+class _StepDraft:
     """A step, with its blocks."""
 
     op: ir.Operation
@@ -120,7 +120,7 @@ class _DraftBlock:
     """A block, cut into pieces and steps."""
 
     block: ir.Block
-    items: list[_Draft | _Cut]
+    items: list[_Draft | _StepDraft]
 
     @property
     def results(self) -> list[ir.Value]:
@@ -158,7 +158,7 @@ def split_into_pieces(module: ir.Module, is_step: Choice) -> bool:
 
 def _function(
     attributes: dict[str, ir.Attribute],
-    takes: Sequence[ir.Value],
+    inputs: Sequence[ir.Value],
     before: ir.Operation,
     emit: Callable[[Sequence[ir.Value]], Sequence[ir.Value]],
 ) -> None:
@@ -170,7 +170,7 @@ def _function(
         ip=ir.InsertionPoint(before),
     )
     block = function.regions[0].blocks.append(
-        *(v.type for v in takes), arg_locs=[before.location] * len(takes)
+        *(v.type for v in inputs), arg_locs=[before.location] * len(inputs)
     )
     with ir.InsertionPoint(block), before.location:
         ir.Operation.create("func.return", operands=list(emit(list(block.arguments))))
@@ -185,60 +185,63 @@ class _Splitter:
         self._slots: dict[ir.Value, int] = {}
         self._slot_count = 0
         # Where the results of ops in pieces are computed.
-        self._home: dict[ir.Value, _Draft] = {}
+        self._producers: dict[ir.Value, _Draft] = {}
         self._literals: dict[ir.Value, ir.Operation] = {}
         self._pieces = 0
 
     def program(self, block: ir.Block) -> Block:
         """Split the block of a function."""
-        draft = self._cut(block)
-        self._ask(draft)
+        draft = self._split(block)
+        self._collect_values(draft)
         return self._block(draft, [self._slot(a) for a in block.arguments])
 
-    # ------------------------------------------------------------------------------------- cutting
+    # ------------------------------------------------------------------------------- splitting
 
-    def _cut(self, block: ir.Block) -> _DraftBlock:
-        items: list[_Draft | _Cut] = []
+    def _split(self, block: ir.Block) -> _DraftBlock:
+        items: list[_Draft | _StepDraft] = []
         draft = _Draft()
         for op in operations(block):
             if self._is_step(op):
-                items += [draft, _Cut(op, [self._cut(region.blocks[0]) for region in op.regions])]
+                items += [
+                    draft,
+                    _StepDraft(op, [self._split(region.blocks[0]) for region in op.regions]),
+                ]
                 draft = _Draft()
                 continue
             draft.operations.append(op)
-            self._home.update(dict.fromkeys(op.results, draft))
+            self._producers.update(dict.fromkeys(op.results, draft))
             if op.name == _CONSTANT:
                 self._literals[op.results[0]] = op
         return _DraftBlock(block, [*items, draft])
 
-    # -------------------------------------------------------------------------------------- asking
+    # ---------------------------------------------------------------------- inputs and outputs
 
-    def _ask(self, block: _DraftBlock) -> None:
+    def _collect_values(self, block: _DraftBlock) -> None:
         """Collect the arguments and results of the pieces in a block."""
         for item in block.items:
             if isinstance(item, _Draft):
                 for op in item.operations:
                     for value in _used(op):
-                        self._ask_for(value, item)
+                        self._require(value, item)
             else:
                 for value in item.op.operands:
-                    self._ask_for(value, None)
+                    self._require(value, None)
                 for inner in item.blocks:
-                    self._ask(inner)
+                    self._collect_values(inner)
         for value in block.results:
-            self._ask_for(value, None)
+            self._require(value, None)
 
-    def _ask_for(self, value: ir.Value, user: _Draft | None) -> None:
-        home = self._home.get(value)
+    def _require(self, value: ir.Value, user: _Draft | None) -> None:
+        producer = self._producers.get(value)
         if user is not None:
-            if home is user:
+            if producer is user:
                 return
             if value in self._literals:
                 user.literals[value] = self._literals[value]
                 return
-            user.takes[value] = None
-        if home is not None:
-            home.gives[value] = None
+            user.inputs[value] = None
+        if producer is not None:
+            producer.outputs[value] = None
 
     # ------------------------------------------------------------------------------------- writing
 
@@ -251,53 +254,53 @@ class _Splitter:
         self._slot_count += 1
         return self._slot_count - 1
 
-    def _of(self, values: Sequence[ir.Value] | dict[ir.Value, None]) -> tuple[int, ...]:
+    def _slots_of(self, values: Sequence[ir.Value] | dict[ir.Value, None]) -> tuple[int, ...]:
         return tuple(map(self._slot, values))
 
     def _block(self, block: _DraftBlock, arguments: Sequence[int] = ()) -> Block:
         steps: list[Step] = []
         for item in block.items:
-            if isinstance(item, _Cut):
+            if isinstance(item, _StepDraft):
                 steps.append(self._step(item))
-            elif item.gives:
+            elif item.outputs:
                 steps.append(self._piece(item))
-        return Block(tuple(arguments), tuple(steps), self._of(block.results))
+        return Block(tuple(arguments), tuple(steps), self._slots_of(block.results))
 
-    def _step(self, cut: _Cut) -> Step:
-        op = cut.op
+    def _step(self, draft_step: _StepDraft) -> Step:
+        op = draft_step.op
         operands = list(op.operands)
         if op.name == _CALL:
             name = _callee(op).removeprefix("host.")
-            return Call(name, self._of(operands), self._of(list(op.results)))
+            return Call(name, self._slots_of(operands), self._slots_of(list(op.results)))
         if op.name == _CASE:
-            blocks = tuple(self._block(block) for block in cut.blocks)
-            return Branch(self._slot(operands[0]), blocks, self._of(list(op.results)))
+            blocks = tuple(self._block(block) for block in draft_step.blocks)
+            return Branch(self._slot(operands[0]), blocks, self._slots_of(list(op.results)))
         carries = [self._new_slot() for _ in operands]
-        cond, body = cut.blocks
+        cond, body = draft_step.blocks
         for named in (cond.block.arguments, body.block.arguments, op.results):
             self._slots.update(zip(named, carries, strict=True))
         return Loop(
-            self._of(operands), tuple(carries), self._block(cond), self._block(body, carries)
+            self._slots_of(operands), tuple(carries), self._block(cond), self._block(body, carries)
         )
 
     def _piece(self, draft: _Draft) -> Piece:
         name = f"piece{self._pieces}"
         self._pieces += 1
-        takes, gives = list(draft.takes), list(draft.gives)
-        type_ = ir.FunctionType.get([v.type for v in takes], [v.type for v in gives], context())
+        inputs, outputs = list(draft.inputs), list(draft.outputs)
+        type_ = ir.FunctionType.get([v.type for v in inputs], [v.type for v in outputs], context())
 
         def emit(arguments: Sequence[ir.Value]) -> list[ir.Value]:
-            new = dict(zip(takes, arguments, strict=True))
+            new = dict(zip(inputs, arguments, strict=True))
             for op in [*draft.literals.values(), *draft.operations]:
                 _clone(op, new)
-            return [new[v] for v in gives]
+            return [new[v] for v in outputs]
 
         attributes: dict[str, ir.Attribute] = {
             "sym_name": ir.StringAttr.get(name, context()),
             "function_type": ir.TypeAttr.get(type_, context()),
         }
-        _function(attributes, takes, self._main, emit)
-        return Piece(name, self._of(takes), self._of(gives))
+        _function(attributes, inputs, self._main, emit)
+        return Piece(name, self._slots_of(inputs), self._slots_of(outputs))
 
 
 def _used(op: ir.Operation) -> list[ir.Value]:

@@ -104,7 +104,7 @@ LEGALIZATIONS = (
     ),
     Legalization(
         name="bfloat16-conversions",
-        stage=Stage.REWRITE_WRITTEN,
+        stage=Stage.REWRITE_AGAIN,
         kind=Kind.REFUSED,
         doc="convert integers and f64 to bf16 by way of f32 and integers",
         upstream="IREE 3.13 calls `__truncsfbf2` and `__truncdfbf2`, which nothing provides",

@@ -158,17 +158,17 @@ def _widened_rules(target: Target) -> dict[str, Rule]:
     def where(applies: object, rule: Rule) -> Rule:
         def chosen(inst: Instance) -> Sequence[ir.Value] | None:
             dtype = inst.operand_types[0].dtype
-            is_meant = is_floating(dtype) if applies is float else is_integer(dtype)
+            matches = is_floating(dtype) if applies is float else is_integer(dtype)
             if dtype == _U32 and rule is _divided:
                 return _divided_by_signed(inst)
-            return rule(inst) if is_meant and short_name(dtype) in widened else None
+            return rule(inst) if matches and short_name(dtype) in widened else None
 
         return chosen
 
     def place(inst: Instance) -> Sequence[ir.Value] | None:
         dtypes = inst.operand_types[0].dtype, inst.params["index_dtype"]
-        is_meant = any(is_integer(d) and short_name(d) in widened for d in dtypes)
-        return _placed(inst) if is_meant and dtypes[0] != BOOL else None
+        matches = any(is_integer(d) and short_name(d) in widened for d in dtypes)
+        return _placed(inst) if matches and dtypes[0] != BOOL else None
 
     return {
         **dict.fromkeys(("gnomon.div", "gnomon.rem"), where(int, _divided)),
@@ -208,7 +208,7 @@ LEGALIZATIONS = (
     ),
     Legalization(
         name="narrow-arithmetic",
-        stage=Stage.REWRITE_WRITTEN,
+        stage=Stage.REWRITE_AGAIN,
         kind=Kind.REFUSED,
         doc="compute 8-bit and 16-bit dtypes in 32 bits on targets that can only store them",
         upstream="IREE 3.13 emulates no unsigned division, no shifts and no signs of f16 "

@@ -330,7 +330,7 @@ _NARROW: dict[str, Rule] = {
 # ------------------------------------------------------------------------------ without a library
 
 
-_WRITTEN_OUT: dict[str, Rule] = {
+_EXPANSIONS: dict[str, Rule] = {
     **_WIDE,
     "gnomon.sin": Outlined(_in_f32_or_f64(angles.sine)),
     "gnomon.cos": Outlined(_in_f32_or_f64(angles.cosine)),
@@ -365,7 +365,7 @@ def _round(inst: Instance) -> Sequence[ir.Value] | None:
 
 def _without_library(target: Target) -> dict[str, Rule]:
     refusal = refuse(target, "it has no library of functions")
-    return {**_WRITTEN_OUT, "gnomon.rem": _refused_in((_F64,), refusal)}
+    return {**_EXPANSIONS, "gnomon.rem": _refused_in((_F64,), refusal)}
 
 
 def _rounding_rules(target: Target) -> dict[str, Rule]:
@@ -414,7 +414,7 @@ LEGALIZATIONS = (
     ),
     Legalization(
         name="roundings",
-        stage=Stage.REWRITE_WRITTEN,
+        stage=Stage.REWRITE_AGAIN,
         kind=Kind.REFUSED,
         doc="round by `floor`; refuse remainders",
         upstream="IREE 3.13 calls a library to round and for remainders, and links none",

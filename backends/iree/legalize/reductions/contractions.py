@@ -111,7 +111,7 @@ LEGALIZATIONS = (
     ),
     Legalization(
         name="contractions",
-        stage=Stage.REWRITE_WRITTEN,
+        stage=Stage.REWRITE_AGAIN,
         kind=Kind.INACCURATE,
         doc="accumulate contractions in f32 at least, and long ones in pieces",
         upstream="IREE 3.13 accumulates a contraction of bf16 or f16 in 16 bits, and adds the "
