@@ -11,7 +11,7 @@ __all__ = ["buffers_of_arguments"]
 
 
 def buffers_of_arguments(
-    args: Sequence[Any], types: Sequence[tuple[tuple[int, ...], Any]], device: Any, kind: type
+    args: Sequence[Any], types: Sequence[tuple[tuple[int, ...], Any]], device: Any, kind: type[Any]
 ) -> list[Any]:
     """The buffers of arguments, on the device of a program; NumPy arrays are transferred.
 

@@ -116,12 +116,13 @@ def all_gather(
             rows = values_of_group(leaf, names, groups, axis_index(names))
             return _merge(_moved(rows, 0, dimension), dimension, 1 + tiled)
         for name, size in zip(reversed(names), reversed(sizes), strict=True):
-            place = {"dimension": dimension, "size": size}
+            attributes = {"dimension": dimension, "size": size}
             if invariant and checked_axes([name]):
                 vma = leaf.aval.vma.difference([name])
-                leaf = with_vma(bind_over(ops.all_gather_invariant, (name,), leaf, **place), vma)
+                gathered = bind_over(ops.all_gather_invariant, (name,), leaf, **attributes)
+                leaf = with_vma(gathered, vma)
             else:
-                leaf = bind_over(ops.all_gather, (name,), leaf, groups=groups, **place)
+                leaf = bind_over(ops.all_gather, (name,), leaf, groups=groups, **attributes)
         return _merge(leaf, dimension, len(names) + tiled)
 
     return each_leaf(gather, x)
@@ -162,8 +163,8 @@ def psum_scatter(
             return dynamic_index_in_dim(parts, place, dimension, keepdims=False)
         leaf = _split(leaf, dimension, *sizes, *((chunk,) if tiled else ()))
         for name, size in zip(names, sizes, strict=True):
-            place = {"dimension": dimension, "size": size}
-            leaf = bind_over(ops.psum_scatter, (name,), leaf, groups=groups, **place)
+            attributes = {"dimension": dimension, "size": size}
+            leaf = bind_over(ops.psum_scatter, (name,), leaf, groups=groups, **attributes)
         return leaf
 
     return each_leaf(scatter, x)
