@@ -14,7 +14,9 @@ from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.narrow_formats import is_narrow, storage
 from gnomon.backends.reference import Evaluator
+from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.types import ANY, is_floating, short_name
+from tests.ops import rows_elementwise, rows_elementwise_functions, rows_elementwise_special
 from tests.ops.check import DTYPES, all_rows, draw_all, params_of, program_of
 from tests.ops.row import Row
 
@@ -76,6 +78,53 @@ def test_rewritten_program_means_the_same(op: str) -> None:
         for a, e, type_ in zip(actual, expected, results, strict=True):
             a = a.view(type_.dtype) if is_narrow(type_.dtype) else a
             assert_same(a, e, f"{row.id} {short_name(dtype)}")
+
+
+def _rounded() -> dict[str, list[tuple[Row, np.dtype]]]:
+    """Ops that compute each number of an 8-bit format from one or two, with a case per format."""
+    found: dict[str, dict[np.dtype, tuple[Row, np.dtype]]] = {}
+    for module in (rows_elementwise, rows_elementwise_functions, rows_elementwise_special):
+        for row in module.ROWS:
+            if len(row.operands) > 2 or any(o.dtype is not None for o in row.operands):
+                continue
+            for dtype in (DTYPES[name] for name in row.dtypes.split()):
+                if dtype in FLOATS:
+                    found.setdefault(row.op, {}).setdefault(dtype, (row, dtype))
+    return {op: list(cases.values()) for op, cases in found.items()}
+
+
+ROUNDED = _rounded()
+
+
+@pytest.mark.parametrize("op", ROUNDED)
+def test_every_number_is_rounded_once(op: str) -> None:
+    """All numbers, or all pairs: evaluated and rewritten, the result in f64 is rounded once.
+
+    Draws of a dozen numbers would miss an op that rounds twice on some processor only.
+    """
+    evaluate = REGISTRY[f"gnomon.{op}"].evaluate
+    round_to = REGISTRY["gnomon.convert"].evaluate
+    assert callable(evaluate) and callable(round_to)
+    for row, dtype in ROUNDED[op]:
+        codes = CODES.view(dtype)
+        arrays = [codes] if len(row.operands) == 1 else [a.ravel() for a in _pairs(codes)]
+        program = program_of(row, dtype, arrays)
+        (type_,) = program.signature("f").results
+        with np.errstate(all="ignore"):
+            wide = evaluate(*(a.astype(np.float64) for a in arrays), **params_of(row, dtype))
+            expected = round_to(np.asarray(wide), dtype=type_.dtype)
+        message = f"{op} {short_name(dtype)}"
+        assert_same(Evaluator(program)("f", *arrays)[0], expected, message)
+        del program.function("f").attributes["sym_visibility"]
+        legalize_narrow_dtypes(program)
+        (rewritten,) = Evaluator(program)("f", *map(in_bytes, arrays))
+        if is_narrow(type_.dtype):
+            rewritten = rewritten.view(type_.dtype)
+        assert_same(rewritten, expected, f"{message}, rewritten")
+
+
+def _pairs(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.repeat(codes, codes.size), np.tile(codes, codes.size)
 
 
 def _near(dtype: np.dtype) -> np.ndarray:
