@@ -31,6 +31,7 @@ from gnomon.backends.narrow_formats import (
 )
 from gnomon.dialects.attributes import DTYPE
 from gnomon.dialects.body import Body, clone_into, create, operands_of, results_of
+from gnomon.dialects.callbacks import call_back, callback_of
 from gnomon.dialects.contract import Instance, attach_bodies, instance_of
 from gnomon.dialects.emit import constant, convert, full_like, ops, reshape, slice_along
 from gnomon.dialects.functions import Program, symbol_name
@@ -70,7 +71,6 @@ _CLAMPED = frozenset(
         *("cummax", "cummin", "gather"),
     }
 )
-_CALLBACKS = frozenset({"pure_callback", "io_callback", "debug_callback", "host_call"})
 
 
 def legalize_narrow_dtypes(program: Program, *, keep_signature: bool = False) -> None:
@@ -172,7 +172,7 @@ def _rewrite(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> None:
 
 
 def _rule(name: str) -> _Rule:
-    return _refuse if name in _CALLBACKS else _RULES.get(name, _applied)
+    return _RULES.get(name, _applied)
 
 
 # ---------------------------------------------------------------------------------- the two ways
@@ -231,6 +231,36 @@ def _refuse(inst: Instance) -> list[ir.Value]:
 
 
 # ---------------------------------------------------------------------------------- special rules
+
+
+def _call_of_python(inst: Instance) -> list[ir.Value]:
+    """Call Python with stored values, which a function around the callback converts."""
+    types, given = tuple(inst.operand_types), tuple(inst.result_types)
+    number = inst.params["callback"]
+
+    def on_stored_values(*arrays: np.ndarray) -> list[np.ndarray]:
+        operands = [_from_stored(a, t.dtype) for a, t in zip(arrays, types, strict=True)]
+        results = call_back(number, given, operands)
+        return [_to_stored(r) for r in results]
+
+    callback = callback_of(number).derived((types, given), on_stored_values)
+    params = {**inst.params, "callback": callback.number}
+    if "given" in params:
+        params["given"] = tuple(map(_stored, given))
+    return list(inst.op.build(inst.operands, params))
+
+
+def _from_stored(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if not is_narrow(dtype):
+        return array
+    return array.astype(dtype) if dtype in SUB_BYTE else array.view(dtype)
+
+
+def _to_stored(array: np.ndarray) -> np.ndarray:
+    if not is_narrow(array.dtype):
+        return array
+    stored = storage(array.dtype)
+    return array.astype(stored) if array.dtype in SUB_BYTE else array.view(stored)
 
 
 def _constant(inst: Instance) -> list[ir.Value]:
@@ -336,6 +366,8 @@ def _shift_right_arithmetic(inst: Instance) -> list[ir.Value]:
 
 _RULES: dict[str, _Rule] = {
     "shift_right_arithmetic": _shift_right_arithmetic,
+    **dict.fromkeys(("pure_callback", "io_callback", "debug_callback"), _call_of_python),
+    "host_call": _refuse,
     "constant": _constant,
     "convert": _convert,
     "bitcast_convert": _bitcast,

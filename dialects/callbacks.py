@@ -45,12 +45,20 @@ class Callback:
       number: identifies the callback in programs, within this process.
     """
 
-    __slots__ = ("__weakref__", "function", "number")
+    __slots__ = ("__weakref__", "_derived", "function", "number")
 
     def __init__(self, function: Callable[..., Sequence[Any]]) -> None:
         self.function = function
         self.number = next(_numbers)
+        self._derived: dict[Any, Callback] = {}
         _callbacks[self.number] = self
+
+    def derived(self, key: Any, function: Callable[..., Sequence[Any]]) -> Callback:
+        """A callback of another function that lives as long as this one; one for each key."""
+        found = self._derived.get(key)
+        if found is None:
+            found = self._derived[key] = Callback(function)
+        return found
 
     def __repr__(self) -> str:
         return f"<callback {self.number}: {self.function!r}>"

@@ -256,6 +256,13 @@ def binary(
     return nary(name, 2, jvp=rule, **facets)
 
 
+def require_linear_in(inst: Instance, linear: Sequence[bool], *positions: int) -> None:
+    """Raise ``TypeError`` if an operand other than those at ``positions`` is linear: an index."""
+    for position, is_linear in enumerate(linear):
+        if is_linear and position not in positions:
+            raise TypeError(f"{inst.op.full_name} is not linear in operand {position}, an index")
+
+
 # ------------------------------------------------------------------------------------ shape helpers
 
 

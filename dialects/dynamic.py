@@ -18,6 +18,7 @@ from gnomon.dialects.combinators import (
     describe,
     lower_to,
     require,
+    require_linear_in,
     stablehlo,
 )
 from gnomon.dialects.contract import Instance, MappedAxis, Op
@@ -87,13 +88,16 @@ def _evaluate_slice(x: np.ndarray, *indices: np.ndarray, sizes: tuple[int, ...])
     return x[_window(x, sizes, indices)]
 
 
-def _jvp_slice(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
+def _jvp_slice(inst: Instance, outs: Values, tangents: Tangents) -> Sequence[ir.Value | None]:
+    if tangents[0] is None:  # only an index has a tangent, in a linear function of integers
+        return [None]
     return inst.op.build([tangents[0], *inst.operands[1:]], inst.params)
 
 
 def _transpose_slice(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
+    require_linear_in(inst, linear, 0)
     indices = inst.operands[1:]
     ct_x = ops.dynamic_update_slice(zeros(inst.operand_types[0]), cotangents[0], *indices)
     return [ct_x, *(None for _ in indices)]
@@ -177,7 +181,9 @@ def _evaluate_update(x: np.ndarray, update: np.ndarray, *indices: np.ndarray) ->
     return result
 
 
-def _jvp_update(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
+def _jvp_update(inst: Instance, outs: Values, tangents: Tangents) -> Sequence[ir.Value | None]:
+    if tangents[0] is None and tangents[1] is None:
+        return [None]
     pair = [
         zeros(type_) if t is None else t
         for t, type_ in zip(tangents[:2], inst.operand_types[:2], strict=True)
@@ -188,6 +194,7 @@ def _jvp_update(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Val
 def _transpose_update(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
+    require_linear_in(inst, linear, 0, 1)
     (ct,), indices, update = cotangents, inst.operands[2:], inst.operand_types[1]
     return [
         ops.dynamic_update_slice(ct, zeros(update), *indices) if linear[0] else None,

@@ -17,6 +17,7 @@ from gnomon.dialects.combinators import (
     parse,
     require,
     require_dtype,
+    require_linear_in,
     stablehlo,
     stablehlo_constant,
 )
@@ -214,6 +215,7 @@ def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | No
 def _transpose(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
+    require_linear_in(inst, linear, 0)
     (cotangent,) = cotangents
     if cotangent is None:
         return [None, None]

@@ -10,6 +10,7 @@ import numpy as np
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
+    require_linear_in,
 )
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import add_tangents, full, full_like, ops, reshape, zeros
@@ -59,6 +60,7 @@ def transpose_add(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
     """The transpose of `scatter_add`: the cotangent, and its reads at the indices."""
+    require_linear_in(inst, linear, 0, 2)
     (cotangent,) = cotangents
     if cotangent is None:
         return [None, None, None]
@@ -116,6 +118,7 @@ def transpose_set(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
     """The transpose of `scatter`: the cotangent where the operand remains, and its reads."""
+    require_linear_in(inst, linear, 0, 2)
     (cotangent,) = cotangents
     if cotangent is None:
         return [None, None, None]
@@ -165,6 +168,7 @@ def transpose_mul(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
     """The transpose of `scatter_mul`, which is linear in one of its two factors at a time."""
+    require_linear_in(inst, linear, 0, 2)
     (cotangent,) = cotangents
     if cotangent is None:
         return [None, None, None]

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from gnomon import tree_util
 from gnomon._api.callbacks import call_for_effects
 from gnomon._arrays.array import Array
@@ -203,8 +205,13 @@ def _check_format(what: str, fmt: Any, args: Any, kwargs: Any, skip_format_check
 def _format_later(
     show: Callable[[str], Any], fmt: str, args: Any, kwargs: Any, ordered: bool
 ) -> None:
+    options: Any = np.get_printoptions()
+
     def run(*args: Any, **kwargs: Any) -> None:
-        show(fmt.format(*args, **kwargs))
+        # The options of the call, which may be long over when a compiled program prints.
+        with np.printoptions(**options):
+            text = fmt.format(*args, **kwargs)
+        show(text)
 
     call_for_effects(run, args, kwargs, ordered, "debug.print")
 

@@ -28,13 +28,15 @@ class ResizeMethod(enum.Enum):
     LANCZOS5 = 3
     CUBIC = 4
     CUBIC_PYTORCH = 5
+    AREA = 6
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
         """The method of a name.
 
         The names are nearest; linear, bilinear, trilinear and triangle; cubic, bicubic and
-        tricubic; lanczos3; lanczos5; cubic-pytorch and bicubic-pytorch, PyTorch's kernel.
+        tricubic; lanczos3; lanczos5; cubic-pytorch and bicubic-pytorch, PyTorch's kernel; and
+        area, the mean of the operand over the area of a pixel of the result.
         """
         method = _NAMES.get(s)
         if method is None:
@@ -49,6 +51,7 @@ _NAMES = {
     "lanczos5": ResizeMethod.LANCZOS5,
     **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
     **dict.fromkeys(("cubic-pytorch", "bicubic-pytorch"), ResizeMethod.CUBIC_PYTORCH),
+    "area": ResizeMethod.AREA,
 }
 
 
@@ -134,6 +137,35 @@ def _weights(
     return gnp.where(inside[None, :], normalized, 0)
 
 
+def _area_weights(
+    size: int, new_size: int, scale: Any, translation: Any, dtype: np.dtype[Any]
+) -> Array:
+    """The matrix, of shape ``(size, new_size)``, of means over the areas of the new pixels."""
+    edges = (gnp.arange(new_size + 1, dtype=dtype) - translation) / scale
+    edges = gnp.clip(edges, 0, size)
+    pixels = np.arange(size, dtype=dtype)[:, None]
+    overlap = gnp.minimum(edges[None, 1:], pixels + 1) - gnp.maximum(edges[None, :-1], pixels)
+    overlap = gnp.maximum(overlap, 0)
+    total = gnp.sum(overlap, axis=0, keepdims=True)
+    return gnp.where(total > 0, overlap / gnp.where(total > 0, total, 1), 0)
+
+
+def _matrix(
+    method: ResizeMethod,
+    size: int,
+    new_size: int,
+    scale: Any,
+    translation: Any,
+    antialias: bool,
+    dtype: np.dtype[Any],
+) -> Array:
+    """The matrix, of shape ``(size, new_size)``, that resamples one dimension by a method."""
+    if method is ResizeMethod.AREA:
+        return _area_weights(size, new_size, scale, translation, dtype)
+    kernel = _kernel(method, antialias)
+    return _weights(kernel, size, new_size, scale, translation, antialias, dtype)
+
+
 def scale_and_translate(
     image: Any,
     shape: Sequence[int],
@@ -180,9 +212,8 @@ def scale_and_translate(
                 f"scale_and_translate: {name} must hold one number for each of the "
                 f"{len(dims)} spatial dimensions, got shape {value.shape}"
             )
-    kernel = _kernel(chosen, antialias)
     for i, d in enumerate(dims):
-        matrix = _weights(kernel, x.shape[d], shape[d], scales[i], translations[i], antialias, real)
+        matrix = _matrix(chosen, x.shape[d], shape[d], scales[i], translations[i], antialias, real)
         x = _resample(x, d, matrix.astype(x.dtype), precision)
     return x
 
@@ -218,10 +249,8 @@ def resize(
     real = real_dtype(x.dtype)
     for d, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new:
-            matrix = _weights(
-                _kernel(chosen, antialias), old, new, np.float64(new / max(old, 1)).astype(real),
-                np.zeros((), real), antialias, real,
-            )  # fmt: skip
+            scale = np.float64(new / max(old, 1)).astype(real)
+            matrix = _matrix(chosen, old, new, scale, np.zeros((), real), antialias, real)
             x = _resample(x, d, matrix.astype(x.dtype), precision)
     return x
 

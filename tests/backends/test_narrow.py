@@ -10,7 +10,6 @@ import pytest
 import gnomon
 import gnomon.lax
 import gnomon.numpy as gnp
-from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.narrow_formats import is_narrow, storage
 from gnomon.backends.reference import Evaluator
@@ -179,7 +178,25 @@ def test_arithmetic_in_a_loop_with_branches() -> None:
         assert_same(np.asarray(a), np.asarray(e))
 
 
-def test_callbacks_on_narrow_dtypes_are_refused_by_name() -> None:
-    x = gnp.asarray([1, 2], "int4")
-    with pytest.raises(UnsupportedOnTarget, match=r"Python function with arrays of i4.*convert"):
-        gnomon.jit(lambda x: gnomon.pure_callback(lambda v: v, x, x))(x)
+def test_callbacks_get_and_return_narrow_dtypes() -> None:
+    """In compiled programs too, where such values are bytes; also beside wider operands."""
+    seen: list[Any] = []
+
+    def called(i: Any, f: Any, x: Any) -> Any:
+        seen.append((i.dtype.name, f.dtype.name, x.dtype.name))
+        return i[::-1], (f.astype(np.float32) * 2).astype(f.dtype), x + 1
+
+    def program(i: Any, f: Any, x: Any) -> Any:
+        results = gnomon.pure_callback(called, (i, f, x), i, f, x)
+        gnomon.debug.callback(lambda v: seen.append(v.dtype.name), results[0])
+        return results, results[0] * 2
+
+    i, f, x = gnp.asarray([-8, 7, 1], "int4"), gnp.asarray([0.5, -3], "float8_e4m3fn"), gnp.ones(2)
+    found, expected = gnomon.jit(program)(i, f, x), program(i, f, x)
+    gnomon.effects_barrier()
+    assert seen == [("int4", "float8_e4m3fn", "float32"), "int4"] * 2
+    for a, e in zip(*map(gnomon.tree_util.tree_leaves, (found, expected)), strict=True):
+        assert_same(np.asarray(a), np.asarray(e))
+    wrong = gnomon.jit(lambda v: gnomon.pure_callback(lambda v: v.astype(np.int8), v, v))
+    with pytest.raises(RuntimeError, match="Expected: int4, Actual: int8"):
+        wrong(i).block_until_ready()

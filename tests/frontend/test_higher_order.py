@@ -70,6 +70,15 @@ CASES: dict[str, Case] = {
     "transpose of a tree": lambda ns: ns.api.linear_transpose(
         lambda d: (2 * d["a"], d["a"]), {"a": B}
     )((B, B)),
+    "transpose of integers": lambda ns: ns.api.linear_transpose(
+        lambda x: (ns.np.cumsum(x)[::-1] - 3 * x)[ns.np.array([0, 2, 2])], np.zeros(3, np.int32)
+    )(np.array([1, 2, 5], np.int32)),
+    "transpose as a result of jit": lambda ns: ns.api.jit(
+        lambda w: ns.api.linear_transpose(lambda x: w @ x, B)
+    )(A)(B),
+    "transpose as an argument": lambda ns: ns.api.jit(lambda t, x: t(x))(
+        ns.api.linear_transpose(lambda x: A @ x, B), B
+    ),
     "transpose of a scan": lambda ns: ns.api.linear_transpose(
         lambda x: ns.lax.scan(lambda c, v: (c + v, c), 0.0 * x[0], x), ROOTS
     )((np.float32(1), ROOTS)),
@@ -160,6 +169,9 @@ def test_errors() -> None:
     for f in (gnp.sin, lambda x: x * x, lambda x: 1 / x, lambda x: gnp.where(x > 0, x, 2 * x)):
         with pytest.raises(TypeError, match="not linear"):
             gnomon.linear_transpose(f, 1.0)
+    for f in (lambda x: x * x, lambda x: x & 3, lambda x: gnp.asarray(ROOTS)[x % 2], gnp.abs):
+        with pytest.raises(TypeError, match=r"not linear|has no transpose"):
+            gnomon.linear_transpose(f, 1)
     with pytest.raises(TypeError, match="custom_root: f"):
         gnomon.lax.custom_root(lambda x: (x, x), 1.0, lambda f, x: x, lambda g, y: y)
     with pytest.raises(TypeError, match="cotangent type"):

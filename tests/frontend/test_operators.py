@@ -168,6 +168,7 @@ METHODS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("nonzero", (), {}),
     ("view", ("int32",), {}),
     ("view", ("uint8",), {}),
+    ("byteswap", (), {}),
 ]
 
 

@@ -58,7 +58,7 @@ SHAPES = [((5, 7, 3), (9, 4, 3)), ((6,), (3,)), ((1, 3), (4, 3)), ((), ())]
 
 
 @pytest.mark.parametrize("antialias", [True, False])
-@pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "lanczos3", "lanczos5"])
+@pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "lanczos3", "lanczos5", "area"])
 def test_resize(method: str, antialias: bool) -> None:
     for old, new in SHAPES:
         image = RNG.normal(size=old).astype(np.float32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from gnomon import tree_util
@@ -13,6 +13,7 @@ from gnomon._compilation.stages import ProgramText, ShapeDtypeStruct
 from gnomon._diagnostics.source_location import named_scope
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.function import check_callable, name_of
+from gnomon._transformations.vmap import vmap
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,6 +23,7 @@ def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | tuple[int, ...] = (),
     return_shape: bool = False,
+    axis_env: Sequence[tuple[str, int]] | None = None,
 ) -> Callable[..., Any]:
     """A function that returns the traced program of ``fun`` instead of running it.
 
@@ -31,6 +33,8 @@ def make_jaxpr(
       fun: the function.
       static_argnums: the positions of arguments that are passed as plain Python values.
       return_shape: return a pair of the program and a pytree with the types of the results.
+      axis_env: pairs of names and sizes of axes for collectives (`lax.psum`); the program maps
+        ``fun`` over them, and what it returns has one leading dimension for each.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -44,7 +48,11 @@ def make_jaxpr(
       <BLANKLINE>
     """
     check_callable(fun, "make_jaxpr")
-    staged = jit(fun, static_argnums=static_argnums)
+    mapped = fun
+    for axis_name, size in reversed(axis_env or ()):
+        mapped = vmap(mapped, in_axes=None, axis_name=axis_name, axis_size=size)
+    staged = jit(mapped, static_argnums=static_argnums)
+    levels = len(axis_env or ())
 
     @functools.wraps(fun)
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -54,9 +62,16 @@ def make_jaxpr(
         program.add("main", traced.body, public=True)
         program.rename(name_of(fun))
         result = ProgramText(str(program.module), traced.tree, traced.captures)
-        return (result, stage.out_info) if return_shape else result
+        return (result, _unmapped(stage.out_info, levels)) if return_shape else result
 
     return make
+
+
+def _unmapped(out_info: Any, levels: int) -> Any:
+    """The types of results without their leading dimensions, one for each level."""
+    return tree_util.tree_map(
+        lambda s: ShapeDtypeStruct(s.shape[levels:], s.dtype, weak_type=s.weak_type), out_info
+    )
 
 
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

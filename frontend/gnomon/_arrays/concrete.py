@@ -210,6 +210,19 @@ class ConcreteArray(Array):
         """The part that one device holds, by the position of the device in the sharding."""
         return self._shards()[index].data
 
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the elements in host memory, valid as long as the array is.
+
+        Raises:
+          NotImplementedError: the array is on an accelerator.
+        """
+        if not in_host_memory(self.device):
+            raise NotImplementedError(
+                f"unsafe_buffer_pointer: the array is on {self.device}, and its memory has no "
+                "address on the host"
+            )
+        return int(self.numpy_value().ctypes.data)
+
     def _shards(self) -> list[Shard]:
         self._check_alive()
         return [Shard(self.device, (slice(None),) * self.ndim, 0, self)]

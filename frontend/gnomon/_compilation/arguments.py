@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import optree
 
 from gnomon import tree_util
-from gnomon._tracing.function import name_of
+from gnomon._arrays.array import Array
+from gnomon._tracing.function import has_float0, name_of, without_float0
+from gnomon._trees.flatten import flatten_one_level
 
-__all__ = ["Call", "Treatment", "check_arguments"]
+__all__ = ["Call", "Treatment", "check_arguments", "flatten_argument", "structure_key"]
 
+_CUSTOM = int(optree.PyTreeKind.CUSTOM)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -141,6 +146,10 @@ class Call:
         self.count = len(args)
         dynamic = (tuple(dynamic_args.values()), dynamic_kwargs)
         self.leaves, self.tree = tree_util.tree_flatten(dynamic)
+        if has_float0(self.leaves):
+            dynamic_args, dynamic_kwargs = without_float0((dynamic_args, dynamic_kwargs))
+            dynamic = (tuple(dynamic_args.values()), dynamic_kwargs)
+            self.leaves, self.tree = tree_util.tree_flatten(dynamic)
         self.donated: tuple[int, ...] = ()
         if donated.nums or donated.names:
             flags: list[bool] = []
@@ -175,6 +184,61 @@ class Call:
                 label = f"the keyword argument '{head.key}'"
             names.append(label + tree_util.keystr(tuple(rest)))
         return names
+
+
+def flatten_argument(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
+    """`flatten_one_level` with static data of any kind."""
+    parts = flatten_one_level(tree)
+    if parts is None:
+        return None
+    children, data = parts
+    try:
+        hash(data)
+    except TypeError:
+        data = StaticData(data)
+    return children, data
+
+
+def structure_key(tree: Any) -> Hashable:
+    """A key of a tree's structure that stays the same if its static data change later."""
+    nodes = tree._nodes()
+    try:
+        hash(tuple(data for kind, _, data, *_ in nodes if kind == _CUSTOM))
+    except TypeError:
+        return StaticData(nodes)
+    return tree
+
+
+class StaticData:
+    """A copy of static data that cannot be hashed, such as a dictionary.
+
+    It is a copy because a program is found by its static data, which may change after the call. All
+    have one hash, so that they are compared.
+    """
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: Any) -> None:
+        self._data = copy.deepcopy(data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StaticData) and _same(self._data, other._data)
+
+    def __hash__(self) -> int:
+        return hash(StaticData)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether static data are equal; arrays are by their dtypes, shapes and elements."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, (np.ndarray, Array)):
+        return a.dtype == b.dtype and np.array_equal(np.asarray(a), np.asarray(b), equal_nan=False)
+    return bool(a == b)
 
 
 def check_arguments(call: Call, fun: Callable[..., Any], type_of: Callable[[Any], Any]) -> None:

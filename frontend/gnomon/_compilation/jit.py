@@ -17,7 +17,13 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, explicit_sharding
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device
 from gnomon._arrays.sharded import ShardedArray
-from gnomon._compilation.arguments import Call, Treatment, check_arguments
+from gnomon._compilation.arguments import (
+    Call,
+    Treatment,
+    check_arguments,
+    flatten_argument,
+    structure_key,
+)
 from gnomon._compilation.entry import CheckedEntry, Entry
 from gnomon._compilation.log import (
     forget_signatures,
@@ -52,13 +58,14 @@ from gnomon._tracing.function import (
     Traced,
     call_function,
     check_callable,
+    has_float0,
     name_of,
     trace_function,
     with_avals,
+    without_float0,
 )
 from gnomon._tracing.stack import outside_of_traces, program_memo, program_platform, staging, state
 from gnomon._tracing.trace import Tracer, is_tracer
-from gnomon._trees.flatten import flatten_one_level
 from gnomon.backends.errors import BackendUnavailable
 
 __all__ = ["JitFunction", "clear_caches", "jit"]
@@ -277,6 +284,9 @@ class JitFunction(Dispatcher, Generic[P, R]):
         try:
             entry, leaves, key = self._cache.lookup(args, kwargs, config.token)
         except (OverflowError, TypeError, ValueError):
+            if has_float0(tree_util.tree_leaves((args, kwargs))):
+                replaced: Any = without_float0((args, kwargs))
+                return self(*replaced[0], **replaced[1])
             check_arguments(Call(self._treatment, args, kwargs), self._fun, abstractify)
             raise
         if (key is None or staging()) and trace_for(leaves) is not None:
@@ -489,7 +499,8 @@ class JitFunction(Dispatcher, Generic[P, R]):
         # Rules of custom derivatives are traced as deep as differentiation can still need them.
         order = differentiation_order()
         axes = tuple((axis.name, axis.size) for axis in state.axes)
-        return (call.tree, tuple(avals), statics, call.count, config.token, order, axes)
+        tree = structure_key(call.tree)
+        return (tree, tuple(avals), statics, call.count, config.token, order, axes)
 
 
 # ----------------------------------------------------------------- compiled programs, by signature
@@ -516,7 +527,7 @@ def _programs_of(
     """The compiled programs of a function, shared by all jits of it with the same options."""
 
     def make() -> _Programs:
-        cache = SignatureCache(abstractify, flatten_one_level, ConcreteArray, *treatment.static)
+        cache = SignatureCache(abstractify, flatten_argument, ConcreteArray, *treatment.static)
         return _Programs(cache, weakref.WeakSet())
 
     try:

@@ -20,7 +20,7 @@ from gnomon._sharding.device_group import is_spread
 from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.evaluation import check_execution
-from gnomon._tracing.function import Traced
+from gnomon._tracing.function import Traced, has_float0, without_float0
 from gnomon._tracing.partitioned import on_mesh, sharded_executable
 from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.trace import is_tracer
@@ -265,6 +265,8 @@ class Compiled(Stage):
         expected = self._lowered._call
         check_execution("a compiled function")
         leaves, tree = tree_util.tree_flatten((args, kwargs))
+        if tree != expected.tree and has_float0(leaves):
+            leaves, tree = tree_util.tree_flatten(without_float0((args, kwargs)))
         if tree != expected.tree:
             raise TypeError(
                 f"the function was compiled for arguments of structure {expected.tree}, called "

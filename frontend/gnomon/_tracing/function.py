@@ -110,8 +110,8 @@ def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
         try:
             arrays.append(as_operand(leaf))
         except TypeError as error:
-            if getattr(leaf, "dtype", None) == float0:
-                return output_leaves(tree_util.tree_map(_without_tangent, out), what)
+            if has_float0([leaf]):
+                return output_leaves(without_float0(out), what)
             path = tree_util.keystr(tree_util.tree_flatten_with_path(out)[0][i][0]) or "the result"
             raise TypeError(
                 f"{what} must return arrays or pytrees of them; {path} is {leaf!r} of type "
@@ -121,14 +121,22 @@ def output_leaves(out: Any, what: str) -> tuple[list[Array], Any]:
 
 
 class NoTangent:
-    """A node without leaves that replaces an array of ``float0`` in a traced result."""
+    """A node without leaves that replaces an array of ``float0`` in arguments and results."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
 
 
-def _without_tangent(leaf: Any) -> Any:
-    return NoTangent(leaf.shape) if getattr(leaf, "dtype", None) == float0 else leaf
+def has_float0(leaves: Sequence[Any]) -> bool:
+    """Whether a leaf is an array of ``float0``."""
+    return any(getattr(leaf, "dtype", None) == float0 for leaf in leaves)
+
+
+def without_float0(tree: Any) -> Any:
+    """A pytree with a `NoTangent` for each array of ``float0``."""
+    return tree_util.tree_map(
+        lambda leaf: NoTangent(leaf.shape) if has_float0([leaf]) else leaf, tree
+    )
 
 
 tree_util.register_pytree_node(

@@ -379,6 +379,11 @@ def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
     """The cotangent of an output as an array, its type checked; ``None`` for integer outputs."""
     if not is_inexact(aval.dtype):
         return None  # float0, None and zeros all count as zero
+    return matched(ct, aval)
+
+
+def matched(ct: Any, aval: ShapedArray) -> Array:
+    """The cotangent of an output as an array, its type checked."""
     array = match_dtype(as_operand(ct), aval)
     if array.shape != aval.shape or array.dtype != aval.dtype or array.aval.vma - aval.vma:
         raise ValueError(

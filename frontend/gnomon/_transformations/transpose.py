@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gnomon import tree_util
+from gnomon._arrays.aval import ShapedArray
 from gnomon._compilation.jit import jit
 from gnomon._compilation.stages import aval_of
 from gnomon._diagnostics.source_location import user_location
@@ -19,10 +21,10 @@ from gnomon._tracing.function import (
     trace_function,
     with_avals,
 )
-from gnomon._transformations.differentiate import checked_cotangent, vjp
+from gnomon._transformations.differentiate import matched, vjp
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.contract import MappedAxis
-from gnomon.dialects.types import is_inexact
+from gnomon.dialects.functions import Program
 from gnomon.passes.expand import Expander, mapped_results
 
 
@@ -32,14 +34,14 @@ def linear_transpose(
     """The transpose of a function that is linear in all its arguments.
 
     Args:
-      fun: a linear function of floating point or complex arrays and pytrees of them.
+      fun: a linear function of arrays and pytrees of them.
       primals: arguments, of which only shapes and dtypes are used (`ShapeDtypeStruct` will do).
     Returns:
       A function from a cotangent, of the structure of ``fun``'s result, to a tuple of cotangents of
-      the arguments.
+      the arguments. As a pytree, its leaves are the arrays that ``fun`` closes over, so that it may
+      be an argument or a result of a jitted function.
     Raises:
-      TypeError: an argument or a result is not floating point or complex, or ``fun`` is not linear
-        in some argument; the message names the op.
+      TypeError: ``fun`` is not linear in some argument; the message names the op.
 
     Example:
       >>> import gnomon as gn
@@ -57,12 +59,6 @@ def linear_transpose(
 
     with differentiated(LATER):
         traced = trace_function(call, fun, "linear_transpose", avals, staging=True)
-    for aval in (*avals, *traced.avals):
-        if not is_inexact(aval.dtype):
-            raise TypeError(
-                "linear_transpose takes functions whose arguments and results are floating-point "
-                f"or complex arrays; {name_of(fun)} takes or returns {aval}"
-            )
     program = traced.program
     function = program.add(traced.name, traced.body, location=user_location())
     expander = Expander(program)
@@ -71,26 +67,87 @@ def linear_transpose(
     _check_linear(fun, expander, function, len(avals), len(captures))
     linear = [True] * len(avals) + [False] * len(captures)
     present = [True] * len(traced.avals)
-    backward = expander.differentiator.transpose_function(function, tuple(linear), tuple(present))
+    try:
+        name = expander.differentiator.transpose_function(function, tuple(linear), tuple(present))
+    except NotImplementedError as error:
+        raise TypeError(
+            f"linear_transpose: {name_of(fun)} is not linear in its arguments: {error}"
+        ) from None
+    return Transpose(
+        _Transposed(program, name, tuple(avals), in_tree, tuple(traced.avals), traced.tree),
+        list(captures),
+    )
 
-    def transposed(cotangent: Any) -> tuple[Any, ...]:
+
+@dataclass
+class _Transposed:
+    """A transposed function of captured arrays and cotangents.
+
+    Attributes:
+      program: the program that holds the function.
+      name: the name of the function.
+      in_avals, in_tree: the types and the tree of the arguments of the original function.
+      out_avals, out_tree: those of its result.
+    """
+
+    program: Program
+    name: str
+    in_avals: tuple[ShapedArray, ...]
+    in_tree: tree_util.PyTreeDef
+    out_avals: tuple[ShapedArray, ...]
+    out_tree: tree_util.PyTreeDef
+    is_detached: bool = False
+
+    __hash__ = object.__hash__
+
+    def detached(self) -> _Transposed:
+        """The same function in a program of its own, which outlives the one being traced."""
+        if self.is_detached:
+            return self
+        program = Program()
+        name = program.import_function(self.program, self.name, {})
+        return replace(self, program=program, name=name, is_detached=True)
+
+    def apply(self, captures: list[Any], cotangent: Any) -> Any:
+        """The cotangents of the arguments."""
         given, tree = tree_util.tree_flatten(cotangent)
-        if tree != traced.tree:
+        if tree != self.out_tree:
             raise TypeError(
                 "cotangent type does not match function output, expected the structure "
-                f"{traced.tree}, got {tree}"
+                f"{self.out_tree}, got {tree}"
             )
         try:
-            seeds = [checked_cotangent(ct, a) for ct, a in zip(given, traced.avals, strict=True)]
+            seeds = [matched(ct, a) for ct, a in zip(given, self.out_avals, strict=True)]
         except ValueError as error:
             raise TypeError(f"cotangent type does not match function output: {error}") from None
-        results = call_function(program, backward, [*captures, *seeds])
-        weak = all(seed.aval.weak_type for seed in seeds if seed is not None)
-        results = with_avals(results, avals if weak else [a.strip_weak_type() for a in avals])
-        out: tuple[Any, ...] = tree_util.tree_unflatten(in_tree, results)
+        results = call_function(self.program, self.name, [*captures, *seeds])
+        weak = all(seed.aval.weak_type for seed in seeds)
+        avals = self.in_avals if weak else [a.strip_weak_type() for a in self.in_avals]
+        return tree_util.tree_unflatten(self.in_tree, with_avals(results, avals))
+
+
+class Transpose:
+    """A transposed function. As a pytree, its leaves are the arrays that it closes over."""
+
+    def __init__(self, function: _Transposed, captures: list[Any]) -> None:
+        self._function = function
+        self._captures = captures
+
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        """A tuple of the cotangents of the arguments.
+
+        Raises:
+          TypeError: the cotangent does not have the structure, shapes and dtypes of the result.
+        """
+        out: tuple[Any, ...] = self._function.apply(self._captures, cotangent)
         return out
 
-    return transposed
+
+tree_util.register_pytree_node(
+    Transpose,
+    lambda transpose: (tuple(transpose._captures), transpose._function.detached()),
+    lambda function, captures: Transpose(function, list(captures)),
+)
 
 
 def _check_linear(

@@ -109,6 +109,11 @@ class PyTreeDef:
         """The structures of the root's children."""
         return [PyTreeDef(child) for child in self._spec.children()]
 
+    def _nodes(self) -> tuple[tuple[Any, ...], ...]:
+        """The nodes in postorder, as their kind, arity, static data and more."""
+        nodes: tuple[tuple[Any, ...], ...] = self._spec.__getstate__()[0]  # type: ignore
+        return nodes
+
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
         """This structure with every leaf replaced by ``inner``."""
         return PyTreeDef(self._spec.compose(inner._spec))

@@ -14,6 +14,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import DeviceLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.trace import Tracer
+from gnomon.dialects.types import is_complex
 from gnomon.numpy._array_api import check_version
 from gnomon.numpy._dispatch import fast_path
 from gnomon.numpy._indexing import getitem
@@ -217,6 +218,10 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         """The array itself: traced values do not change."""
         return self
 
+    def byteswap(self: Any) -> Array:
+        """The array whose elements have the bytes of these in reverse order."""
+        return _byteswap(self)
+
     def view(self: Any, dtype: Any = None, type: None = None) -> Array:
         """Reinterpret the bits of the array as another dtype."""
         return _view(self, dtype, type)
@@ -256,12 +261,22 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         "flatten": flatten,
         "copy": copy,
         "view": view,
+        "byteswap": byteswap,
         "compress": compress,
         "to_device": to_device,
         "__array_namespace__": array_namespace,
         "__round__": rounded,
         "__contains__": contains,
     }
+
+
+def _byteswap(x: Any) -> Array:
+    if is_complex(x.dtype):
+        return lax.complex(_byteswap(lax.real(x)), _byteswap(lax.imag(x)))
+    if x.dtype.itemsize == 1:
+        return x
+    reversed_bytes = lax.rev(lax.bitcast_convert_type(x, np.dtype(np.uint8)), (x.ndim,))
+    return lax.bitcast_convert_type(reversed_bytes, x.dtype)
 
 
 def _view(x: Any, dtype: Any, kind: Any) -> Array:
