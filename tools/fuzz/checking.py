@@ -105,6 +105,14 @@ KNOWN = (
     ),
     Known(
         "jax values",
+        r"\b\w+\.(igammac|gammaincc)(?=\()",
+        "",
+        "JAX's igammac is 1 - igamma in f32 where x < max(a, 1): small values lose their digits",
+        formula="(lambda a, x: gnp.where((x <= 1) | (x <= a), 1 - special.gammainc(a, x), "
+        "special.gammaincc(a, x)))",
+    ),
+    Known(
+        "jax values",
         r"\b[\w.]+\.pinv(?=\()",
         r"-?0\.0 instead of nan",
         "JAX's pinv of infinities is 0, and of nan is nan; ours is nan for both",

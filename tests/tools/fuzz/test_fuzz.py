@@ -290,6 +290,15 @@ def test_a_known_difference_is_explained_by_the_definition(monkeypatch: pytest.M
     assert not known_difference(tested, failure)
 
 
+@pytest.mark.slow  # JAX compiles igammac for long
+def test_small_values_of_igammac_are_known() -> None:
+    pytest.importorskip("jax")
+    tested = program("{x} * 1e-5", "lax.igammac({x}, {x} * 3e4)")
+    failure = check(tested, jax=True)
+    assert failure is not None and failure.kind == "jax values"
+    assert known_difference(tested, failure)
+
+
 def test_the_dtype_of_one_angle_is_known() -> None:
     pytest.importorskip("jax")
     tested = program("{x}[0].astype('float16')", "gnp.angle({x})")
