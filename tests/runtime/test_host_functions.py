@@ -21,7 +21,7 @@ from gnomon_runtime.running import LoadedArtifact
 from gnomon_runtime.writing import pack
 from tests.runtime.test_running import BLOCK
 
-MATRIX = np.random.default_rng(0).standard_normal((2, 4, 4)).astype(np.float32)
+MATRIX = np.random.default_rng(0).standard_normal((2, 5, 5)).astype(np.float32)
 SPEC = gn.ShapeDtypeStruct(MATRIX.shape, MATRIX.dtype)
 
 
@@ -34,7 +34,7 @@ def factorizations(a):
         "cholesky": half,
         "triangular": gsl.solve_triangular(half, a, lower=True),
         "solve": gnp.linalg.solve(positive, a),
-        "lu": (factors, pivots, permutation, lax.linalg.lu_pivots_to_permutation(pivots, 5)),
+        "lu": (factors, pivots, permutation, lax.linalg.lu_pivots_to_permutation(pivots, 6)),
         "det": gnp.linalg.det(a),
         "cofactors": gn.grad(lambda x: gnp.sum(gnp.linalg.det(x)))(a),
         "slogdet": tuple(gnp.linalg.slogdet(a)),
@@ -94,26 +94,28 @@ def test_host_functions_agree_with_jit(path) -> None:
 def test_they_run_without_the_compiler(path) -> None:
     program = BLOCK + (
         "import numpy as np, gnomon_runtime\n"
-        "out = gnomon_runtime.load(sys.argv[1])(np.eye(4, dtype='f4')[None].repeat(2, 0) * 2)\n"
+        "out = gnomon_runtime.load(sys.argv[1])(np.eye(5, dtype='f4')[None].repeat(2, 0) * 2)\n"
         "print(np.asarray(out['det']).tolist(), np.asarray(out['svd'][1]).tolist())"
     )
     command = [sys.executable, "-c", program, str(path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == f"{[16.0] * 2} {[[2.0] * 4] * 2}"
+    assert result.stdout.strip() == f"{[32.0] * 2} {[[2.0] * 5] * 2}"
 
 
 def test_a_derivative_and_a_loop(tmp_path) -> None:
     def value(a):
         def body(carry, x):
-            return carry + gnp.sum(gnp.linalg.cholesky(x @ x.T + gnp.eye(4)) ** 2), ()
+            return carry + gnp.sum(gnp.linalg.cholesky(x @ x.T + gnp.eye(9)) ** 2), ()
 
         return lax.scan(body, 0.0, a)[0]
 
     gradient = gn.jit(gn.grad(value))
-    export.save(tmp_path / "f.gnm", {"f": (gradient, (SPEC,))})
-    found = np.asarray(gr.load(tmp_path / "f.gnm")(MATRIX))
-    np.testing.assert_allclose(found, np.asarray(gradient(MATRIX)), rtol=1e-4, atol=1e-4)
+    matrices = np.random.default_rng(0).standard_normal((2, 9, 9)).astype(np.float32)
+    spec = gn.ShapeDtypeStruct(matrices.shape, matrices.dtype)
+    export.save(tmp_path / "f.gnm", {"f": (gradient, (spec,))})
+    found = np.asarray(gr.load(tmp_path / "f.gnm")(matrices))
+    np.testing.assert_allclose(found, np.asarray(gradient(matrices)), rtol=1e-4, atol=1e-4)
 
 
 def test_a_matrix_that_has_no_factors_gives_nan(path) -> None:
@@ -184,7 +186,7 @@ def test_a_target_without_numpy_is_refused_when_it_is_exported(tmp_path) -> None
 
 @pytest.mark.vulkan
 def test_they_run_together_with_vulkan(tmp_path) -> None:
-    functions = {"f": (gn.jit(lambda a: gnp.linalg.solve(a @ a.mT + gnp.eye(4), a)), (SPEC,))}
+    functions = {"f": (gn.jit(lambda a: gnp.linalg.solve(a @ a.mT + gnp.eye(5), a)), (SPEC,))}
     export.save(tmp_path / "f.gnm", functions, targets=["vulkan", "cpu"])
     ours, others = (gr.load(tmp_path / "f.gnm", platform=p)(MATRIX) for p in ("vulkan", "cpu"))
     assert ours.device.driver == "vulkan"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gnomon.backends.iree.legalize import host_ops, library_products, refusals
+from gnomon.backends.iree.legalize import host_ops, library_products, refusals, small_matrices
 from gnomon.backends.iree.legalize.after_lowering import (
     constant_reductions,
     masks,
@@ -46,6 +46,7 @@ __all__ = ["LEGALIZATIONS"]
 LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
     (
         # Rules, on the gnomon dialect. Within a stage they need no order: no two rewrite one op.
+        *small_matrices.LEGALIZATIONS,
         *contractions.LEGALIZATIONS,
         *host_ops.LEGALIZATIONS,
         *fourier.LEGALIZATIONS,

@@ -15,6 +15,7 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.backends.iree.backend import iree_backend
+from gnomon.backends.iree.legalize.array_kernels import emitter
 from gnomon.backends.iree.legalize.loop_kernels import code as kernel_code
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body
@@ -79,11 +80,13 @@ def group(n: int, quick: int) -> Any:
     return n if n < quick else pytest.param(n, marks=pytest.mark.slow)
 
 
-@pytest.fixture(params=["kernels", "host"])
+@pytest.fixture(params=["numbers", "arrays", "host"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small loops as kernels, or on the host like those of large arrays."""
-    if request.param == "host":
+    """Small loops as kernels of scalar or of vector code, or on the host like those of others."""
+    if request.param != "numbers":
         monkeypatch.setattr(kernel_code, "_BUDGET", -1)
+    if request.param == "host":
+        monkeypatch.setattr(emitter, "MOST_OPS", -1)
     return str(request.param)
 
 

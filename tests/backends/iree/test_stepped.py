@@ -218,13 +218,13 @@ def test_programs_that_the_compiler_refuses_run_in_steps(refused: list[Form]) ->
 
     def program(x: Any, i: Any) -> Any:
         def body(c: Any) -> Any:
-            return gnp.linalg.cholesky(c @ c.T + gnp.eye(3)) + x
+            return gnp.linalg.cholesky(c @ c.T + gnp.eye(9)) + x
 
-        grown = lax.while_loop(lambda c: c.sum() < 20.0, body, x)
+        grown = lax.while_loop(lambda c: c.sum() < 150.0, body, x)
         branch = lax.switch(i, [lambda c: c + 1, lambda c: c * 2, lambda c: c.T], grown)
         return branch, lax.scan(lambda c, y: (c + y, c), x[0], x), x
 
-    x = np.tri(3, dtype=np.float32)
+    x = np.tri(9, dtype=np.float32)
     compiled = gn.jit(program)
     for i in (-1, 7):
         for given, wanted in zip(

@@ -3,11 +3,11 @@
 // A host function is declared where its call is lowered, so the program verifies from there on.
 
 // CHECK: IR Dump After lower-to-stablehlo
-// CHECK: func.func private @host.f0(tensor<3x3xf32>) -> tensor<3x3xf32>
+// CHECK: func.func private @host.f0(tensor<9x9xf32>) -> tensor<9x9xf32>
 // CHECK: func.func public @main
 // CHECK: call @host.f0
 // CHECK: iree.reflection
-func.func public @main(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
-  %0 = "gnomon.cholesky"(%x) : (tensor<3x3xf32>) -> tensor<3x3xf32>
-  return %0 : tensor<3x3xf32>
+func.func public @main(%x: tensor<9x9xf32>) -> tensor<9x9xf32> {
+  %0 = "gnomon.cholesky"(%x) : (tensor<9x9xf32>) -> tensor<9x9xf32>
+  return %0 : tensor<9x9xf32>
 }

@@ -31,6 +31,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from gnomon.backends.iree.legalize.aliases import SAME_BUFFER, UPDATES, name_of
+from gnomon.backends.iree.legalize.array_kernels.array_kernel import array_kernel, largest_value
 from gnomon.backends.iree.legalize.control.copies import copy_of
 from gnomon.backends.iree.legalize.control.counters import Counter, counter_of
 from gnomon.backends.iree.legalize.control.emitter import (
@@ -65,6 +66,8 @@ __all__ = ["CONTROL_FLOW", "OpenLoopError", "has_control_flow", "host_control"]
 _WHILE, _CASE = "stablehlo.while", "stablehlo.case"
 # The loops and branches of StableHLO.
 CONTROL_FLOW = frozenset({_WHILE, _CASE})
+# With more elements than this, a value is computed by vectors rather than number by number.
+_NUMBERS = 16
 _AFFINITY = "#hal.device.promise<@__device_0>"
 
 
@@ -106,10 +109,20 @@ def host_control(module: ir.Module, *, kernels: bool, guarded: bool = False) -> 
       OpenLoopError: a loop is neither counted nor small enough for a kernel. The module must not be
         used any more.
     """
-    program = _Program(kernels, guarded)
+    program = _Program(kernels, guarded, module.body)
     for function in _functions(module):
         _rewrite_function(function, program)
     module.operation.attributes["stream.affinity"] = ir.Attribute.parse(_AFFINITY)
+
+
+def _is_in_branch(block: ir.Block) -> bool:
+    """Whether a block is in a branch, where IREE 3.13 loses one of several results of a kernel."""
+    op = block.owner
+    while op is not None and op.name != "func.func":
+        if op.name == "scf.if":
+            return True
+        op = op.operation.parent
+    return False
 
 
 def _functions(module: ir.Module) -> list[ir.Operation]:
@@ -157,12 +170,16 @@ class _Program:
 
     Attributes:
       kernels, guarded: see `host_control`.
+      body: the block of the module.
       copies: a counter that numbers the copies, see `copy_of`.
+      numbers: a counter that numbers the kernels of vector code.
     """
 
-    def __init__(self, kernels: bool, guarded: bool) -> None:
+    def __init__(self, kernels: bool, guarded: bool, body: ir.Block) -> None:
         self.kernels = kernels
         self.guarded = guarded
+        self.body = body
+        self.numbers = itertools.count()
         self.copies = itertools.count()
 
 
@@ -286,9 +303,7 @@ class _Rewriter(Emitter):
     # -------------------------------------------------------------------------- loops and branches
 
     def _while(self, op: ir.Operation) -> None:
-        kernel = None
-        if self.program.kernels:
-            kernel = loop_kernel(op, self.here, self.tensor)
+        kernel = self._kernel(op) if self.program.kernels else None
         if kernel is not None:
             for result, new, initial in zip(op.results, kernel, op.operands, strict=True):
                 self.tensors[result] = self.tensor(initial) if new is None else new
@@ -304,6 +319,22 @@ class _Rewriter(Emitter):
         initial = self._guarded(self.either(op.operands, hosted))
         final = self._counted_loop(counter, body, hosted, initial)
         self.define(op.results, final, hosted)
+
+    def _kernel(self, op: ir.Operation) -> list[ir.Value | None] | None:
+        """The results of a loop as one kernel, of scalar code if it has a few numbers; or None."""
+
+        def of_numbers() -> list[ir.Value | None] | None:
+            return loop_kernel(op, self.here, self.tensor)
+
+        def of_arrays() -> list[ir.Value | None] | None:
+            if _is_in_branch(self.here):
+                return None
+            return array_kernel(op, self.here, self.tensor, self.program.body, self.program.numbers)
+
+        ways = (of_numbers, of_arrays)
+        if largest_value(op) > _NUMBERS:
+            ways = (of_arrays, of_numbers)
+        return next((made for way in ways if (made := way()) is not None), None)
 
     def _guarded(self, values: list[ir.Value]) -> list[ir.Value]:
         """Values that enter a loop or leave a branch; scalars of the host need no copy."""

@@ -25,10 +25,10 @@ from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedEr
 from gnomon.backends.iree.legalize.loop_kernels.values import index, is_literal, size_of, storage
 from gnomon.dialects.mlir import ir
 
-__all__ = ["loop_kernel"]
+__all__ = ["BINDINGS", "as_stored", "as_unstored", "distinct", "free_values", "loop_kernel"]
 
 # The most buffers of a kernel. IREE allows 32, but the compiler may need some of these itself.
-_BINDINGS = 28
+BINDINGS = 28
 
 
 def loop_kernel(
@@ -45,12 +45,12 @@ def loop_kernel(
       The results; None for those that are unused or have no elements.
     """
     try:
-        captured = {v: _stored(outside(v), block) for v in _free_values(loop)}
+        captured = {v: as_stored(outside(v), block) for v in free_values(loop)}
         large = {op.results[0]: _clone(op, block) for op in _large_constants(loop)}
     except UnsupportedError:
         return None
     used = [next(iter(r.uses), None) is not None and size_of(r.type) > 0 for r in loop.results]
-    if len(captured) + len(large) + sum(used) > _BINDINGS:
+    if len(captured) + len(large) + sum(used) > BINDINGS:
         return None
     for keeps_arrays in (True, False):
         try:
@@ -67,7 +67,7 @@ def _region(
     used: Sequence[bool],
     keeps_arrays: bool,
 ) -> list[ir.Value | None]:
-    types = _distinct([r.type if use else None for r, use in zip(loop.results, used, strict=True)])
+    types = distinct([r.type if use else None for r, use in zip(loop.results, used, strict=True)])
     region = ir.Operation.create(
         "flow.dispatch.region",
         results=[t for t in types if t is not None],
@@ -91,14 +91,14 @@ def _region(
     results = iter(region.results)
     made: list[ir.Value | None] = []
     for old, use in zip(loop.results, used, strict=True):
-        made.append(_unstored(next(results), old.type, block) if use else None)
+        made.append(as_unstored(next(results), old.type, block) if use else None)
     return made
 
 
 # -------------------------------------------------------------------------------- tensors outside
 
 
-def _distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTensorType | None]:
+def distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTensorType | None]:
     """Storage types of results, all different, which is achieved by adding dimensions of size 1.
 
     If two results of a region turn out to be the same value, IREE merges them, and then confuses
@@ -131,11 +131,13 @@ def _cast(value: ir.Value, type_: ir.Type, of_bools: bool, block: ir.Block) -> i
     ).results[0]
 
 
-def _stored(value: ir.Value, block: ir.Block) -> ir.Value:
+def as_stored(value: ir.Value, block: ir.Block) -> ir.Value:
+    """A tensor as a kernel takes it."""
     return _cast(value, storage(value.type), kind_of(value.type.element_type) == "b", block)
 
 
-def _unstored(value: ir.Value, type_: ir.RankedTensorType, block: ir.Block) -> ir.Value:
+def as_unstored(value: ir.Value, type_: ir.RankedTensorType, block: ir.Block) -> ir.Value:
+    """The tensor of a type that a kernel has stored."""
     stored = storage(type_)
     if value.type != stored:
         value = ir.Operation.create(
@@ -144,14 +146,16 @@ def _unstored(value: ir.Value, type_: ir.RankedTensorType, block: ir.Block) -> i
     return _cast(value, type_, kind_of(type_.element_type) == "b", block)
 
 
-def _free_values(op: ir.Operation) -> list[ir.Value]:
+def free_values(
+    op: ir.Operation, is_inside: Callable[[ir.Value], bool] = is_literal
+) -> list[ir.Value]:
     """The tensors from outside that an op uses, except literals that the kernel contains."""
     found: dict[ir.Value, None] = {}
     inside: set[ir.Value] = set()
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
         for value in inner.operands:
-            if value not in inside and not is_literal(value):
+            if value not in inside and not is_inside(value):
                 found[value] = None
         inside.update(inner.results)
         for region in inner.regions:
@@ -176,4 +180,4 @@ def _large_constants(loop: ir.Operation) -> list[ir.Operation]:
 
 
 def _clone(op: ir.Operation, block: ir.Block) -> ir.Value:
-    return _stored(op.clone(ip=ir.InsertionPoint(block)).results[0], block)
+    return as_stored(op.clone(ip=ir.InsertionPoint(block)).results[0], block)

@@ -12,7 +12,17 @@ from typing import Any
 
 from gnomon.dialects.mlir import ir
 
-__all__ = ["ELEMENTWISE", "UnsupportedError", "binary", "kind_of", "number", "scalar", "signless"]
+__all__ = [
+    "ELEMENTWISE",
+    "UnsupportedError",
+    "binary",
+    "element_of",
+    "kind_of",
+    "like",
+    "number",
+    "scalar",
+    "signless",
+]
 
 Emit = Callable[[ir.Operation, list[ir.Value]], ir.Value]
 
@@ -54,6 +64,18 @@ def signless(element: ir.Type) -> ir.Type:
     return element
 
 
+def like(type_: ir.Type, element: ir.Type) -> ir.Type:
+    """A vector type with other elements; for the type of a number, the element type itself."""
+    if isinstance(type_, ir.VectorType):
+        return ir.VectorType.get(type_.shape, element)
+    return element
+
+
+def element_of(type_: ir.Type) -> ir.Type:
+    """The element type of a vector; for the type of a number, the type itself."""
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+
+
 def scalar(name: str, operands: Sequence[ir.Value], type_: ir.Type, **attributes: int) -> ir.Value:
     """An op with one result at the current insertion point."""
     i64 = ir.IntegerType.get_signless(64)
@@ -66,23 +88,26 @@ def scalar(name: str, operands: Sequence[ir.Value], type_: ir.Type, **attributes
 
 
 def number(type_: ir.Type, value: Any) -> ir.Value:
-    """A literal of a signless type."""
-    if str(type_) in _FLOATS:
-        attribute = ir.FloatAttr.get(type_, float(value))
-    elif str(type_) == "index":
-        attribute = ir.IntegerAttr.get(type_, int(value))
+    """A literal of a signless type; a vector repeats it."""
+    element = element_of(type_)
+    if str(element) in _FLOATS:
+        attribute = ir.FloatAttr.get(element, float(value))
+    elif str(element) == "index":
+        attribute = ir.IntegerAttr.get(element, int(value))
     else:
-        width = _WIDTHS[str(type_)]
+        width = _WIDTHS[str(element)]
         wrapped = int(value) & ((1 << width) - 1)
         # Attributes are signed, even those of one bit.
-        attribute = ir.IntegerAttr.get(type_, wrapped - (wrapped >> (width - 1) << width))
+        attribute = ir.IntegerAttr.get(element, wrapped - (wrapped >> (width - 1) << width))
+    if element != type_:
+        attribute = ir.DenseElementsAttr.get_splat(type_, attribute)
     return ir.Operation.create(
         "arith.constant", results=[type_], attributes={"value": attribute}
     ).results[0]
 
 
 def _is(predicate: str, x: ir.Value, y: ir.Value, kind: str) -> ir.Value:
-    i1 = ir.IntegerType.get_signless(1)
+    i1 = like(x.type, ir.IntegerType.get_signless(1))
     if kind == "f":
         return scalar("arith.cmpf", [x, y], i1, predicate=_FLOAT_PREDICATES[predicate])
     code = _INTEGER_PREDICATES[predicate]
@@ -137,7 +162,7 @@ def _quotient(op: ir.Operation, v: list[ir.Value], of_floats: str, of_ints: str)
     is_zero = _is("EQ", y, number(type_, 0), kind)
     bad = is_zero
     if kind == "s":
-        lowest = _is("EQ", x, number(type_, 1 << (_width(type_) - 1)), kind)
+        lowest = _is("EQ", x, number(type_, 1 << (_width(element_of(type_)) - 1)), kind)
         minus_one = _is("EQ", y, number(type_, -1), kind)
         bad = scalar(
             "arith.ori", [is_zero, scalar("arith.andi", [lowest, minus_one], bad.type)], bad.type
@@ -152,7 +177,7 @@ def _quotient(op: ir.Operation, v: list[ir.Value], of_floats: str, of_ints: str)
 
 def _shift(op: ir.Operation, v: list[ir.Value], code: str) -> ir.Value:
     x, places = v
-    type_, width = x.type, _width(x.type)
+    type_, width = x.type, _width(element_of(x.type))
     too_far = _is("GE", places, number(type_, width), "u")
     if code == "shrsi":
         return scalar(
@@ -233,7 +258,7 @@ def _convert(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
     (x,) = v
     before, after = (w.type.element_type for w in (op.operands[0], op.results[0]))
     source, target = kind_of(before), kind_of(after)
-    type_, narrower = signless(after), _width(after) < _width(before)
+    type_, narrower = like(x.type, signless(after)), _width(after) < _width(before)
     if before == after:
         return x
     if target == "b":
@@ -252,7 +277,7 @@ def _convert(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
 
 
 def _bitcast(op: ir.Operation, v: list[ir.Value]) -> ir.Value:
-    type_ = signless(op.results[0].type.element_type)
+    type_ = like(v[0].type, signless(op.results[0].type.element_type))
     if op.operands[0].type.shape != op.results[0].type.shape:
         raise UnsupportedError("bits of numbers of another width")
     return v[0] if type_ == v[0].type else scalar("arith.bitcast", [v[0]], type_)

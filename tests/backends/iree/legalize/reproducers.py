@@ -98,6 +98,10 @@ SQUARE_F64 = RNG.uniform(-1, 1, (1024, 1024))
 CUBE = np.cos(np.arange(120, dtype=f32)).reshape(4, 5, 6)
 
 
+def _solutions(a: Any, b: Any) -> Any:
+    return lax.fori_loop(0, 300, lambda _, x: gnp.linalg.solve(a, x) + b, b)
+
+
 def _spread(u: Any, i: Any) -> Any:
     updated = lax.dynamic_update_slice(gnp.zeros((3, 7), u.dtype), u, (i, 0))
     return lax.pad(updated, f32(0), [(0, 0, 1), (0, 0, 0)])
@@ -171,7 +175,14 @@ REPRODUCERS = {
         measure=Measure.DISPATCHES,
         factor=10,
     ),
-    "host-calls": Reproducer(gnp.linalg.cholesky, (4 * np.eye(3, dtype=f32),)),
+    "host-calls": Reproducer(gnp.linalg.cholesky, (4 * np.eye(9, dtype=f32),)),
+    "small-matrices": Reproducer(
+        _solutions,
+        (np.array([[2, 1], [1, 3]], f32), np.ones((2, 1), f32)),
+        1e-5,
+        measure=Measure.CPU_SECONDS,
+        factor=10,
+    ),
     "fourier-transforms": Reproducer(gnp.fft.fft, (np.arange(7, dtype=f32),), 1e-5),
     "integrals": Reproducer(
         special.gammainc, (np.array([0.5, 30], f32), np.array([0.1, 20], f32)), target=PORTABLE

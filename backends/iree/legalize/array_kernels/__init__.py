@@ -1,0 +1,1 @@
+"""Loops over small arrays, each as one kernel of vector code."""

@@ -1,0 +1,215 @@
+"""Loops and branches in a kernel of vector code.
+
+A carry of one element is a number. Any other has a buffer, which the end of an iteration overwrites
+with the new values, except where the body has updated it in place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gnomon.backends.iree.legalize.array_kernels.code import Kernel, shape_of
+from gnomon.backends.iree.legalize.array_kernels.emitter import index
+from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View
+from gnomon.backends.iree.legalize.control.counters import counter_of
+from gnomon.backends.iree.legalize.control.host_scalars import CONSTANT, value_of
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
+    UnsupportedError,
+    number,
+    scalar,
+    signless,
+)
+from gnomon.dialects.mlir import ir
+
+__all__ = ["case", "loop"]
+
+# The trip count that is assumed for a loop whose trip count is not known.
+_UNKNOWN_TRIPS = 100
+
+
+class _Carries:
+    """The carries of a loop: numbers, and buffers of arrays.
+
+    Args:
+      kernel: the kernel.
+      op: the loop.
+      targets: memory for some of the results.
+    """
+
+    def __init__(self, kernel: Kernel, op: ir.Operation, targets: Sequence[View | None]) -> None:
+        self.kernel = kernel
+        self.shapes = [shape_of(v) for v in op.operands]
+        self.views: list[View | None] = []
+        self.initial: list[ir.Value] = []
+        for old, target in zip(op.operands, targets, strict=True):
+            layout = kernel.layout(old)
+            if not math.prod(layout.shape):
+                raise UnsupportedError("an array without elements")
+            if math.prod(layout.shape) == 1:
+                assert isinstance(layout, Splat)
+                self.initial.append(layout.value)
+                self.views.append(None)
+                continue
+            view = target or kernel.dense(old.type.element_type, layout.shape)
+            kernel.copy(layout, view)
+            self.views.append(view)
+
+    def enter(self, arguments: Sequence[ir.Value], given: Sequence[ir.Value]) -> None:
+        """Define the arguments of a region of the loop, inside of it."""
+        numbers = iter(given)
+        for old, shape, view in zip(arguments, self.shapes, self.views, strict=True):
+            if view is None:
+                self.kernel.set(old, Splat(next(numbers), shape))
+            else:
+                assert view.buffer is not None
+                view.buffer.owner = self.kernel.depth
+                self.kernel.set(old, view)
+
+    def leave(self, leaving: Sequence[ir.Value]) -> list[ir.Value]:
+        """Overwrite the buffers at the end of an iteration; return the numbers."""
+        kernel = self.kernel
+        out = []
+        moved: list[tuple[Layout, View]] = []
+        buffers = {view.buffer for view in self.views if view is not None}
+        for old, view in zip(leaving, self.views, strict=True):
+            layout = kernel.layout(old)
+            if view is None:
+                assert isinstance(layout, Splat)
+                out.append(layout.value)
+            elif layout != view:
+                moved.append((layout, view))
+        if len(moved) > 1:
+            # A new value that another carry holds would be overwritten before it is read.
+            moved = [(self._apart(x, view, buffers), view) for x, view in moved]
+        else:
+            moved = [
+                (self._apart(x, view, buffers), view)
+                if isinstance(x, View) and x.buffer is view.buffer
+                else (x, view)
+                for x, view in moved
+            ]
+        for layout, view in moved:
+            kernel.copy(layout, view)
+        return out
+
+    def _apart(self, layout: Layout, view: View, buffers: set[object]) -> Layout:
+        if isinstance(layout, View) and layout.buffer in buffers:
+            return self.kernel.copied(layout, view.element)
+        return layout
+
+    def results(self, given: Sequence[ir.Value]) -> list[Layout]:
+        """The carries after the loop."""
+        numbers = iter(given)
+        found: list[Layout] = []
+        for shape, view in zip(self.shapes, self.views, strict=True):
+            if view is None:
+                found.append(Splat(next(numbers), shape))
+            else:
+                assert view.buffer is not None
+                view.buffer.owner = self.kernel.depth
+                found.append(view)
+        return found
+
+
+def _literal(old: ir.Value) -> int | None:
+    owner = old.owner
+    if isinstance(owner, ir.Block) or owner.name != CONSTANT:
+        return None
+    return int(value_of(owner.operation))
+
+
+def loop(kernel: Kernel, op: ir.Operation, targets: Sequence[View | None] = ()) -> list[Layout]:
+    """The rule of ``stablehlo.while``; ``targets`` gives memory for results."""
+    kernel.flush_all()
+    cond, body = (region.blocks[0] for region in op.regions)
+    carries = _Carries(kernel, op, targets or [None] * len(op.operands))
+    counter = counter_of(cond, body)
+    if counter is None:
+        return carries.results(_repeat(kernel, carries, cond, body))
+    numbers = [i for i, view in enumerate(carries.views) if view is None]
+    start, bound = op.operands[counter.index], counter.bound
+    known = _literal(start), _literal(bound)
+    times = float(_UNKNOWN_TRIPS)
+    if known[0] is not None and known[1] is not None:
+        times = max(1.0, (known[1] - known[0]) / counter.step)
+    bounds = (
+        *(scalar("arith.index_cast", [kernel.number_of(v)], index()) for v in (start, bound)),
+        number(index(), counter.step),
+    )
+    type_ = start.type.element_type
+
+    def iteration(i: ir.Value, given: list[ir.Value]) -> list[ir.Value]:
+        with kernel.inside(i.owner):
+            given[numbers.index(counter.index)] = scalar("arith.index_cast", [i], type_)
+            carries.enter(body.arguments, given)
+            return carries.leave(kernel.block(body))
+
+    return carries.results(kernel.count(bounds, times, carries.initial, iteration))
+
+
+def _repeat(kernel: Kernel, carries: _Carries, cond: ir.Block, body: ir.Block) -> list[ir.Value]:
+    """A loop without a counter."""
+    types = [v.type for v in carries.initial]
+    made = ir.Operation.create("scf.while", results=types, operands=carries.initial, regions=2)
+    before, after = (region.blocks.append(*types) for region in made.regions)
+    with kernel.repeated(_UNKNOWN_TRIPS):
+        with kernel.inside(before):
+            given = list(before.arguments)
+            carries.enter(cond.arguments, given)
+            (tested,) = kernel.block(cond)
+            ir.Operation.create("scf.condition", operands=[kernel.number_of(tested), *given])
+        with kernel.inside(after):
+            carries.enter(body.arguments, list(after.arguments))
+            leaving = carries.leave(kernel.block(body))
+            ir.Operation.create("scf.yield", operands=leaving)
+    return list(made.results)
+
+
+def case(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    """The rule of ``stablehlo.case``."""
+    kernel.flush_all()
+    chosen = kernel.number_of(op.operands[0])
+    blocks = [region.blocks[0] for region in op.regions]
+    shapes = [shape_of(r) for r in op.results]
+    if any(not math.prod(shape) for shape in shapes):
+        raise UnsupportedError("an array without elements")
+    views = [
+        None if math.prod(shape) == 1 else kernel.dense(r.type.element_type, shape)
+        for r, shape in zip(op.results, shapes, strict=True)
+    ]
+    i1 = ir.IntegerType.get_signless(1)
+    numbers = [_number_type(r) for r, view in zip(op.results, views, strict=True) if view is None]
+
+    def values_of(block: ir.Block) -> list[ir.Value]:
+        out = []
+        for old, view in zip(kernel.block(block), views, strict=True):
+            layout = kernel.layout(old)
+            if view is not None:
+                kernel.copy(layout, view)
+            else:
+                assert isinstance(layout, Splat)
+                out.append(layout.value)
+        return out
+
+    def branch(i: int) -> list[ir.Value]:
+        if i + 1 == len(blocks):
+            return values_of(blocks[i])
+        here = scalar("arith.cmpi", [chosen, number(chosen.type, i)], i1, predicate=0)
+        made = ir.Operation.create("scf.if", results=numbers, operands=[here], regions=2)
+        this, others = (region.blocks.append() for region in made.regions)
+        with kernel.inside(this):
+            ir.Operation.create("scf.yield", operands=values_of(blocks[i]))
+        with kernel.inside(others):
+            ir.Operation.create("scf.yield", operands=branch(i + 1))
+        return list(made.results)
+
+    given = iter(branch(0))
+    return [
+        Splat(next(given), shape) if view is None else view
+        for shape, view in zip(shapes, views, strict=True)
+    ]
+
+
+def _number_type(value: ir.Value) -> ir.Type:
+    return signless(value.type.element_type)

@@ -1,0 +1,153 @@
+"""Where the elements of an array are: views of flat memory, ramps, and numbers repeated.
+
+The place of an element in memory is linear in its indices. So broadcasts, transposes, slices and
+most reshapes move nothing: they are other strides on the same memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from gnomon.dialects.mlir import ir
+
+__all__ = ["Buffer", "Layout", "Splat", "View", "dense", "merged_dims", "reshaped"]
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Flat memory.
+
+    Attributes:
+      memory: a ``memref`` of rank 1.
+      element: the type of its elements in StableHLO.
+      owner: the depth of the region that may overwrite it; None if nothing may.
+      viewers: the values of the program that are views of it.
+    """
+
+    memory: ir.Value
+    element: ir.Type
+    owner: int | None = None
+    viewers: list[ir.Value] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Splat:
+    """One number, repeated.
+
+    Attributes:
+      value: the number.
+      shape: the shape of the array.
+    """
+
+    value: ir.Value
+    shape: tuple[int, ...]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The distances between neighbours, all zero."""
+        return (0,) * len(self.shape)
+
+    def with_layout(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Splat:
+        """The same number in another shape."""
+        del strides, offset
+        return Splat(self.value, tuple(shape))
+
+
+@dataclass(frozen=True)
+class View:
+    """Elements of a buffer; without a buffer, the places themselves: a ramp of integers.
+
+    Attributes:
+      buffer: the memory, or None.
+      shape, strides: the sizes, and the distances between neighbours in memory.
+      element: the type of the elements in StableHLO.
+      offset: the place of the first element.
+      moved: what is added to the offset, computed by the program.
+    """
+
+    buffer: Buffer | None
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    element: ir.Type
+    offset: int = 0
+    moved: ir.Value | None = None
+
+    def with_layout(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> View:
+        """The same memory with another shape, and the first element further on."""
+        return replace(
+            self, shape=tuple(shape), strides=tuple(strides), offset=self.offset + offset
+        )
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it is a whole buffer, in order."""
+        return (
+            self.buffer is not None
+            and self.offset == 0
+            and self.moved is None
+            and self.strides == dense(self.shape)
+            and self.buffer.memory.type.shape[0] == math.prod(self.shape)
+        )
+
+
+Layout: TypeAlias = "Splat | View"
+
+
+def dense(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of an array whose rows follow each other; dimensions of size 1 have 0."""
+    return tuple(0 if n == 1 else math.prod(shape[d + 1 :]) for d, n in enumerate(shape))
+
+
+def reshaped(
+    shape: Sequence[int], strides: Sequence[int], new: Sequence[int]
+) -> tuple[int, ...] | None:
+    """The strides of a view in another shape; None if the elements are not evenly spaced."""
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    found: list[int] = []
+    # Pieces of the old dimensions, the inner ones last, are consumed by the new ones.
+    for size in reversed(new):
+        if size == 1:
+            found.append(0)
+            continue
+        left, step = size, 0
+        stride: int | None = None
+        while left > 1:
+            if not old:
+                return None
+            n, s = old.pop()
+            if stride is None:
+                stride, step = s, s
+            elif s != step:
+                return None
+            taken = math.gcd(left, n)
+            if taken != min(left, n):
+                return None
+            left //= taken
+            step = s * taken
+            if taken < n:
+                old.append((n // taken, step))
+        assert stride is not None
+        found.append(stride)
+    return tuple(reversed(found)) if not old else None
+
+
+def merged_dims(
+    shape: Sequence[int], layouts: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Merge neighbouring dimensions through which all layouts run evenly; drop those of size 1."""
+    sizes: list[int] = []
+    strides: list[list[int]] = []
+    for d, n in enumerate(shape):
+        if n == 1:
+            continue
+        here = [s[d] for s in layouts]
+        if sizes and all(a == b * n for a, b in zip(strides[-1], here, strict=True)):
+            sizes[-1] *= n
+            strides[-1] = here
+        else:
+            sizes.append(n)
+            strides.append(here)
+    return sizes, strides

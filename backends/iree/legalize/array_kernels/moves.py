@@ -1,0 +1,271 @@
+"""Ops of StableHLO that move elements, in a kernel of vector code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from gnomon.backends.iree.legalize.array_kernels.code import Kernel, Rule, reshape, shape_of
+from gnomon.backends.iree.legalize.array_kernels.emitter import Place, first_place, index
+from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View, dense
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
+    UnsupportedError,
+    kind_of,
+    number,
+    scalar,
+)
+from gnomon.dialects.mlir import ir, stablehlo
+
+__all__ = ["MOVES", "ints"]
+
+
+def ints(op: ir.Operation, name: str) -> list[int]:
+    """A list of integers among the attributes of an op."""
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def _int(op: ir.Operation, name: str) -> int:
+    return ir.IntegerAttr(op.attributes[name]).value
+
+
+def _barrier(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    return [kernel.layout(v) for v in op.operands]
+
+
+def _reshape(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    (x,) = op.operands
+    return [reshape(kernel, kernel.layout(x), shape_of(op.results[0]), x.type.element_type)]
+
+
+def _broadcast(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    (x,) = op.operands
+    shape = shape_of(op.results[0])
+    layout = kernel.layout(x)
+    strides = [0] * len(shape)
+    dims = ints(op, "broadcast_dimensions")
+    for d, n, s in zip(dims, layout.shape, layout.strides, strict=True):
+        strides[d] = s if n != 1 else 0
+    return [layout.with_layout(shape, strides)]
+
+
+def _transpose(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    layout = kernel.layout(op.operands[0])
+    order = ints(op, "permutation")
+    strides = [layout.strides[d] for d in order]
+    return [layout.with_layout(shape_of(op.results[0]), strides)]
+
+
+def _slice(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    layout = kernel.layout(op.operands[0])
+    starts, steps = ints(op, "start_indices"), ints(op, "strides")
+    offset = sum(i * s for i, s in zip(starts, layout.strides, strict=True))
+    strides = [s * step for s, step in zip(layout.strides, steps, strict=True)]
+    return [layout.with_layout(shape_of(op.results[0]), strides, offset)]
+
+
+def _reverse(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    layout = kernel.layout(op.operands[0])
+    dims = ints(op, "dimensions")
+    strides = [-s if d in dims else s for d, s in enumerate(layout.strides)]
+    offset = sum((layout.shape[d] - 1) * layout.strides[d] for d in dims)
+    return [layout.with_layout(layout.shape, strides, offset)]
+
+
+def _iota(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    type_ = op.results[0].type
+    kind_of(type_.element_type)
+    d = _int(op, "iota_dimension")
+    strides = tuple(int(i == d) for i in range(len(type_.shape)))
+    return [View(None, tuple(type_.shape), strides, type_.element_type)]
+
+
+def _part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int]) -> View:
+    """The part of an array that begins at a place, with steps between its elements."""
+    offset = sum(i * s for i, s in zip(starts, view.strides, strict=True))
+    strides = [s * step for s, step in zip(view.strides, steps, strict=True)]
+    return view.with_layout(shape, strides, offset)
+
+
+def _whole(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a new array, those of dimensions of size 1 too."""
+    return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def _new(kernel: Kernel, type_: ir.RankedTensorType) -> View:
+    shape = tuple(type_.shape)
+    if not math.prod(shape):
+        raise UnsupportedError("an array without elements")
+    view = kernel.dense(type_.element_type, shape)
+    return view.with_layout(shape, _whole(shape))
+
+
+def _concatenate(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    result = _new(kernel, op.results[0].type)
+    d = _int(op, "dimension")
+    ones = [1] * len(result.shape)
+    at = 0
+    for x in op.operands:
+        layout = kernel.layout(x)
+        if not math.prod(layout.shape):
+            continue
+        starts = [at if i == d else 0 for i in range(len(ones))]
+        kernel.copy(layout, _part(result, starts, layout.shape, ones))
+        at += layout.shape[d]
+    return [_normal(result)]
+
+
+def _normal(view: View) -> View:
+    return view.with_layout(view.shape, dense(view.shape))
+
+
+def _pad(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    x, filling = op.operands
+    layout = kernel.layout(x)
+    result = _new(kernel, op.results[0].type)
+    kernel.copy(Splat(kernel.number_of(filling), result.shape), result)
+    low, high, inner = (
+        ints(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    # The elements that are within the result: from `first` to `last` of each dimension.
+    first, last = [], []
+    for d, n in enumerate(layout.shape):
+        step = inner[d] + 1
+        size = (n - 1) * step + 1 + low[d] + high[d]
+        first.append(max(0, -(low[d] // step)) if low[d] < 0 else 0)
+        last.append(min(n, (size - 1 - low[d]) // step + 1))
+    shape = [max(0, b - a) for a, b in zip(first, last, strict=True)]
+    if math.prod(shape):
+        steps = [i + 1 for i in inner]
+        starts = [lo + a * s for lo, a, s in zip(low, first, steps, strict=True)]
+        offset = sum(a * s for a, s in zip(first, layout.strides, strict=True))
+        source = layout.with_layout(shape, layout.strides, offset)
+        kernel.copy(source, _part(result, starts, shape, steps))
+    return [_normal(result)]
+
+
+def _start(kernel: Kernel, old: ir.Value, size: int, n: int) -> ir.Value | None:
+    """The start of a window, clamped so that the window is in bounds; None for zero."""
+    if size == n:
+        return None
+    return clamped(kernel, kernel.number_of(old), kind_of(old.type.element_type), n - size)
+
+
+def clamped(kernel: Kernel, value: ir.Value, kind: str, most: int) -> ir.Value:
+    """An integer as an index from zero to a limit."""
+    kernel.spend(3)
+    cast = "arith.index_castui" if kind == "u" else "arith.index_cast"
+    at = scalar(cast, [value], index())
+    at = scalar("arith.maxsi", [at, number(index(), 0)], index())
+    return scalar("arith.minsi", [at, number(index(), most)], index())
+
+
+def _window(kernel: Kernel, view: View, starts: Sequence[ir.Value], shape: Sequence[int]) -> View:
+    """The part of an array that begins at a computed place."""
+    at = Place(0, view.moved)
+    for old, size, n, s in zip(starts, shape, view.shape, view.strides, strict=True):
+        start = _start(kernel, old, size, n)
+        if start is not None:
+            at = at.plus(start, s)
+    return View(view.buffer, tuple(shape), view.strides, view.element, view.offset, at.computed)
+
+
+def _dynamic_slice(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    operand, *starts = op.operands
+    layout, shape = kernel.layout(operand), shape_of(op.results[0])
+    if isinstance(layout, Splat):
+        return [Splat(layout.value, shape)]
+    return [_window(kernel, layout, starts, shape)]
+
+
+def _dynamic_update_slice(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    operand, update, *starts = op.operands
+    if shape_of(operand) == shape_of(update):
+        return [kernel.layout(update)]
+    kernel.flush_all()
+    layout, new = kernel.layout(operand), kernel.layout(update)
+    if not math.prod(new.shape):
+        return [layout]
+    element = operand.type.element_type
+    if not kernel.may_overwrite(operand, layout):
+        layout = kernel.copied(layout, element)
+    elif isinstance(new, View) and isinstance(layout, View) and new.buffer is layout.buffer:
+        new = kernel.copied(new, element)
+    assert isinstance(layout, View)
+    spaced = layout.with_layout(layout.shape, _whole(layout.shape))
+    kernel.copy(new, _window(kernel, spaced, starts, new.shape))
+    return [layout]
+
+
+def _gather(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    operand, indices = op.operands
+    numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    sizes = ints(op, "slice_sizes")
+    source, places = kernel.layout(operand), kernel.layout(indices)
+    result = _new(kernel, op.results[0].type)
+    if isinstance(source, Splat):
+        return [Splat(source.value, result.shape)]
+    offset_dims = list(numbers.offset_dims)
+    batching = list(numbers.operand_batching_dims)
+    removed = {*numbers.collapsed_slice_dims, *batching}
+    kept = [d for d in range(len(source.shape)) if d not in removed]
+    vector_dim = numbers.index_vector_dim
+    index_dims = [d for d in range(len(places.shape)) if d != vector_dim]
+    batch_dims = [d for d in range(len(result.shape)) if d not in offset_dims]
+    kind = kind_of(indices.type.element_type)
+    # For each dimension of the batch, how far it moves in the result, the indices and the operand.
+    index_strides = (0,) * len(places.shape) if isinstance(places, Splat) else places.strides
+    moves = [
+        [result.strides[b], index_strides[i], 0]
+        for b, i in zip(batch_dims, index_dims, strict=True)
+    ]
+    for d, at in zip(batching, numbers.start_indices_batching_dims, strict=True):
+        moves[index_dims.index(at)][2] += source.strides[d]
+    element = operand.type.element_type
+    window = tuple(sizes[d] for d in kept)
+
+    def one(here: list[Place]) -> None:
+        to, at, start = here
+        for k, d in enumerate(numbers.start_index_map):
+            step = 0
+            if vector_dim < len(places.shape) and not isinstance(places, Splat):
+                step = places.strides[vector_dim] * k
+            given = kernel.load(places, Place(at.known + step, at.computed), 1, 1)
+            most = source.shape[d] - sizes[d]
+            start = start.plus(clamped(kernel, given, kind, most), source.strides[d])
+        read = View(
+            source.buffer,
+            window,
+            tuple(source.strides[d] for d in kept),
+            element,
+            start.known,
+            start.computed,
+        )
+        written = View(
+            result.buffer,
+            window,
+            tuple(result.strides[d] for d in offset_dims),
+            element,
+            to.known,
+            to.computed,
+        )
+        kernel.copy(read, written)
+
+    first = [first_place(result), first_place(places), first_place(source)]
+    kernel.over([result.shape[d] for d in batch_dims], first, moves, one)
+    return [_normal(result)]
+
+
+MOVES: Mapping[str, Rule] = {
+    "stablehlo.optimization_barrier": _barrier,
+    "stablehlo.reshape": _reshape,
+    "stablehlo.broadcast_in_dim": _broadcast,
+    "stablehlo.transpose": _transpose,
+    "stablehlo.slice": _slice,
+    "stablehlo.reverse": _reverse,
+    "stablehlo.iota": _iota,
+    "stablehlo.concatenate": _concatenate,
+    "stablehlo.pad": _pad,
+    "stablehlo.dynamic_slice": _dynamic_slice,
+    "stablehlo.dynamic_update_slice": _dynamic_update_slice,
+    "stablehlo.gather": _gather,
+}

@@ -1,0 +1,374 @@
+"""Factorizations and solutions of small systems, written out instead of called.
+
+A call of LAPACK costs microseconds, takes a program apart where Python runs it, and keeps loops
+from becoming kernels. A system of a few unknowns takes a few operations. So these ops become
+elementwise ops, unrolled over the elements of one matrix, each on all matrices of a batch at once.
+
+Elimination swaps rows as LAPACK does: the pivot is the first of the largest elements of its column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.rewriting import Rule
+from gnomon.dialects.contract import Instance
+from gnomon.dialects.control_flow import scan, while_
+from gnomon.dialects.emit import constant, full_like, ops, reshape, zeros
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+__all__ = ["LARGEST", "LARGEST_IN_LOOPS", "LEGALIZATIONS"]
+
+# The most rows of a matrix whose factorization is written out. The number of ops grows with its
+# cube. A kernel of 5 unknowns takes the compiler a second, and a call of LAPACK 15 us. In a loop
+# the call is made in each iteration, and keeps the loop from becoming a kernel.
+LARGEST = 4
+LARGEST_IN_LOOPS = 8
+# The most elements of the right-hand sides of all systems; for more, LAPACK is faster.
+_MOST = 1 << 14
+
+_REAL = (np.dtype(np.float32), np.dtype(np.float64))
+_I32 = np.dtype(np.int32)
+
+# The elements of a matrix, each as an array over the batch.
+_Elements: TypeAlias = "list[list[ir.Value]]"
+# Rows of right-hand sides, each as an array ``[*batch, columns]``.
+_Rows: TypeAlias = "list[ir.Value]"
+
+
+def _in_loop() -> bool:
+    owner = ir.InsertionPoint.current.block.owner
+    while owner is not None and owner.name != "func.func":
+        if owner.name in (scan.full_name, while_.full_name):
+            return True
+        owner = owner.operation.parent
+    return False
+
+
+def _is_small(inst: Instance) -> bool:
+    """Whether an op on square matrices, its first operand, is written out."""
+    type_ = inst.operand_types[0]
+    if type_.dtype not in _REAL or any(not isinstance(n, int) for n in type_.shape):
+        return False
+    rows, columns = type_.shape[-2:]
+    largest = LARGEST_IN_LOOPS if _in_loop() else LARGEST
+    elements = max(math.prod(t.shape) for t in (*inst.operand_types, *inst.result_types))
+    return rows == columns and 0 < rows <= largest and 0 < elements <= _MOST
+
+
+# --------------------------------------------------------------------------- elements of matrices
+
+
+def _element(x: ir.Value, i: int, j: int) -> ir.Value:
+    """The elements ``[i, j]`` of all matrices of a batch."""
+    *batch, _, _ = type_of(x).shape
+    start = (*(0 for _ in batch), i, j)
+    limit = (*batch, i + 1, j + 1)
+    one = ops.slice(x, start=start, limit=limit, strides=(1,) * len(start))
+    return reshape(one, tuple(batch))
+
+
+def _elements(x: ir.Value) -> _Elements:
+    rows, columns = type_of(x).shape[-2:]
+    return [[_element(x, i, j) for j in range(columns)] for i in range(rows)]
+
+
+def _rows(x: ir.Value) -> _Rows:
+    *batch, rows, columns = type_of(x).shape
+    found = []
+    for i in range(rows):
+        start, limit = (*(0 for _ in batch), i, 0), (*batch, i + 1, columns)
+        row = ops.slice(x, start=start, limit=limit, strides=(1,) * len(start))
+        found.append(reshape(row, (*batch, columns)))
+    return found
+
+
+def _iota(type_: TensorType, dimension: int) -> ir.Value:
+    return ops.iota(dtype=_I32, shape=type_.shape, dimension=dimension)
+
+
+def _stack_rows(rows: _Rows, type_: TensorType) -> ir.Value:
+    """Matrices from their rows, by selects: IREE has a kernel for each part of a concatenation."""
+    dims = (*range(type_.rank - 2), type_.rank - 1)
+    wide = [ops.broadcast_in_dim(row, shape=type_.shape, dims=dims) for row in rows]
+    return _selected(wide, _iota(type_, type_.rank - 2))
+
+
+def _stack(elements: Sequence[ir.Value], type_: TensorType) -> ir.Value:
+    """Arrays along a new last dimension."""
+    dims = tuple(range(type_.rank - 1))
+    wide = [ops.broadcast_in_dim(x, shape=type_.shape, dims=dims) for x in elements]
+    return _selected(wide, _iota(type_, type_.rank - 1))
+
+
+def _matrix(elements: _Elements, type_: TensorType) -> ir.Value:
+    row_type = type_.with_shape((*type_.shape[:-2], type_.shape[-1]))
+    return _stack_rows([_stack(row, row_type) for row in elements], type_)
+
+
+def _selected(values: Sequence[ir.Value], index: ir.Value) -> ir.Value:
+    found = values[-1]
+    for i in reversed(range(len(values) - 1)):
+        here = ops.eq(index, full_like(index, i))
+        found = ops.select(here, values[i], found)
+    return found
+
+
+def _over_columns(x: ir.Value, row: ir.Value) -> ir.Value:
+    """An element of each matrix, for each column of a row."""
+    shape = type_of(row).shape
+    return ops.broadcast_in_dim(x, shape=shape, dims=tuple(range(len(shape) - 1)))
+
+
+def _less(x: ir.Value, factor: ir.Value, y: ir.Value) -> ir.Value:
+    """``x - factor * y``, where the factor may be one for all columns."""
+    if type_of(factor).shape != type_of(y).shape:
+        factor = _over_columns(factor, y)
+    return ops.sub(x, ops.mul(factor, y))
+
+
+def _divided(row: ir.Value, x: ir.Value) -> ir.Value:
+    return ops.div(row, _over_columns(x, row))
+
+
+# ------------------------------------------------------------------------------------ elimination
+
+
+class _Elimination:
+    """Gaussian elimination with partial pivoting.
+
+    Args:
+      a: the matrices, whose elements are replaced by those of L and U.
+      rows: right-hand sides, which are swapped and eliminated as well.
+
+    Attributes:
+      a: L without its unit diagonal, and U.
+      rows: the right-hand sides, after the substitution of L.
+      pivots: the rows with which each step's row was swapped.
+      order: the permutation of the rows.
+      odd: whether the number of swaps is odd.
+    """
+
+    def __init__(self, a: _Elements, rows: _Rows, keep: bool = False) -> None:
+        self.a = a
+        self.rows = rows
+        type_ = type_of(a[0][0])
+        numbers = type_.with_dtype(_I32)
+        self.order = [_number(numbers, i) for i in range(len(a))] if keep else []
+        self.pivots: list[ir.Value] = []
+        self.odd: ir.Value | None = None
+        for k in range(len(a)):
+            self._swap(k, _number(numbers, k) if keep else None)
+            self._eliminate(k)
+
+    def _swap(self, k: int, pivot: ir.Value | None) -> None:
+        """Swap row k with the first of the rows whose element in column k is largest."""
+        n = len(self.a)
+        largest = ops.abs(self.a[k][k])
+        chosen = []
+        for i in range(k + 1, n):
+            size = ops.abs(self.a[i][k])
+            # A nan is never larger, as in LAPACK, but the first element may be one.
+            larger = ops.gt(size, largest)
+            largest = ops.select(larger, size, largest)
+            chosen.append((i, larger))
+        # The last that was larger is the pivot.
+        taken: ir.Value | None = None
+        swaps = []
+        for i, larger in reversed(chosen):
+            here = larger if taken is None else ops.and_(larger, ops.not_(taken))
+            taken = larger if taken is None else ops.or_(taken, larger)
+            swaps.append((i, here))
+        if pivot is not None:
+            for i, here in swaps:
+                pivot = ops.select(here, full_like(pivot, i), pivot)
+            self.pivots.append(pivot)
+            self._permute(self.order, k, swaps)
+        if taken is None:
+            return
+        self.odd = taken if self.odd is None else ops.ne(self.odd, taken)
+        for j in range(k if pivot is None else 0, n):
+            column = [row[j] for row in self.a]
+            self._permute(column, k, swaps)
+            for i in range(n):
+                self.a[i][j] = column[i]
+        self._permute(self.rows, k, swaps)
+
+    @staticmethod
+    def _permute(values: list[ir.Value], k: int, swaps: Sequence[tuple[int, ir.Value]]) -> None:
+        if not values:
+            return
+        first = old = values[k]
+        for i, here in swaps:
+            if type_of(here).shape != type_of(old).shape:
+                here = _over_columns(here, old)
+            first = ops.select(here, values[i], first)
+            values[i] = ops.select(here, old, values[i])
+        values[k] = first
+
+    def _eliminate(self, k: int) -> None:
+        n = len(self.a)
+        for i in range(k + 1, n):
+            below, pivot = self.a[i][k], self.a[k][k]
+            # A pivot of zero has zeros below it, which stay.
+            is_zero = ops.eq(pivot, zeros(type_of(pivot)))
+            factor = ops.select(is_zero, below, ops.div(below, pivot))
+            self.a[i][k] = factor
+            for j in range(k + 1, n):
+                self.a[i][j] = _less(self.a[i][j], factor, self.a[k][j])
+            if self.rows:
+                self.rows[i] = _less(self.rows[i], factor, self.rows[k])
+
+    @property
+    def diagonal(self) -> list[ir.Value]:
+        """The pivots' values, the diagonal of U."""
+        return [self.a[k][k] for k in range(len(self.a))]
+
+
+def _number(type_: TensorType, i: int) -> ir.Value:
+    return constant(np.full(type_.shape, i, type_.dtype))
+
+
+def _substitute(a: _Elements, rows: _Rows, *, lower: bool, unit: bool) -> _Rows:
+    """Solve triangular systems; only one triangle of the elements is read."""
+    n = len(rows)
+    order: Iterator[int] = iter(range(n)) if lower else reversed(range(n))
+    found = list(rows)
+    done: list[int] = []
+    for k in order:
+        for j in done:
+            found[k] = _less(found[k], a[k][j], found[j])
+        if not unit:
+            found[k] = _divided(found[k], a[k][k])
+        done.append(k)
+    return found
+
+
+def _transposed(a: _Elements) -> _Elements:
+    return [list(column) for column in zip(*a, strict=True)]
+
+
+# -------------------------------------------------------------------------------------- the rules
+
+
+def _solve(inst: Instance) -> Sequence[ir.Value]:
+    a, b = inst.operands
+    elements = _elements(a)
+    if inst.params["transpose_a"]:
+        elements = _transposed(elements)
+    done = _Elimination(elements, _rows(b))
+    return [_stack_rows(_substitute(done.a, done.rows, lower=False, unit=False), inst.type)]
+
+
+def _triangular_solve(inst: Instance) -> Sequence[ir.Value]:
+    params = inst.params
+    a, b = inst.operands
+    elements = _elements(a)
+    lower = params["lower"]
+    # X op(A) = B is op(A)^T X^T = B^T.
+    if params["transpose_a"] == params["left_side"]:
+        elements, lower = _transposed(elements), not lower
+    unit = params["unit_diagonal"]
+    if params["left_side"]:
+        return [_stack_rows(_substitute(elements, _rows(b), lower=lower, unit=unit), inst.type)]
+    rank = type_of(b).rank
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    swapped = ops.transpose(b, permutation=order)
+    rows = _substitute(elements, _rows(swapped), lower=lower, unit=unit)
+    return [_stack(rows, inst.type)]
+
+
+def _cholesky(inst: Instance) -> Sequence[ir.Value]:
+    (a,) = inst.operands
+    given = _elements(a)
+    n = len(given)
+    zero = zeros(type_of(given[0][0]))
+    factor: _Elements = [[zero] * n for _ in range(n)]
+    positive: ir.Value | None = None
+    for j in range(n):
+        pivot = given[j][j]
+        for k in range(j):
+            pivot = _less(pivot, factor[j][k], factor[j][k])
+        # A pivot of nan passes, as in LAPACK, and spreads.
+        here = ops.not_(ops.le(pivot, zero))
+        positive = here if positive is None else ops.and_(positive, here)
+        factor[j][j] = ops.sqrt(pivot)
+        for i in range(j + 1, n):
+            x = given[i][j]
+            for k in range(j):
+                x = _less(x, factor[i][k], factor[j][k])
+            factor[i][j] = ops.div(x, factor[j][j])
+    assert positive is not None
+    nan = full_like(zero, np.nan)
+    for i in range(n):
+        for j in range(i + 1):
+            factor[i][j] = ops.select(positive, factor[i][j], nan)
+    return [_matrix(factor, inst.type)]
+
+
+def _lu(inst: Instance) -> Sequence[ir.Value]:
+    done = _Elimination(_elements(inst.operands[0]), [], keep=True)
+    factors, pivots, order = inst.result_types
+    return [_matrix(done.a, factors), _stack(done.pivots, pivots), _stack(done.order, order)]
+
+
+def _product(values: Sequence[ir.Value]) -> ir.Value:
+    found = values[0]
+    for value in values[1:]:
+        found = ops.mul(found, value)
+    return found
+
+
+def _det(inst: Instance) -> Sequence[ir.Value]:
+    done = _Elimination(_elements(inst.operands[0]), [])
+    return [_with_sign(_product(done.diagonal), done)]
+
+
+def _slogdet(inst: Instance) -> Sequence[ir.Value]:
+    done = _Elimination(_elements(inst.operands[0]), [])
+    sign = _product([ops.sign(x) for x in done.diagonal])
+    log = ops.log(ops.abs(done.diagonal[0]))
+    for pivot in done.diagonal[1:]:
+        log = ops.add(log, ops.log(ops.abs(pivot)))
+    return [_with_sign(sign, done), log]
+
+
+def _with_sign(x: ir.Value, done: _Elimination) -> ir.Value:
+    return x if done.odd is None else ops.select(done.odd, ops.neg(x), x)
+
+
+def _where_small(rule: Callable[[Instance], Sequence[ir.Value]]) -> Rule:
+    return lambda inst: rule(inst) if _is_small(inst) else None
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="small-matrices",
+        stage=Stage.PREPARE,
+        kind=Kind.SLOW,
+        doc=f"write out factorizations and solutions of up to {LARGEST} unknowns, in loops of up "
+        f"to {LARGEST_IN_LOOPS}",
+        upstream="IREE 3.13 has no code for them, and a call of Python and LAPACK takes 15 us",
+        reproducer="a loop of 300 solutions of 2 unknowns takes over ten times as long",
+        targets=Targets.where(host_memory=True, host_calls=True),
+        rules=always(
+            {
+                f"gnomon.{name}": _where_small(rule)
+                for name, rule in {
+                    "solve": _solve,
+                    "triangular_solve": _triangular_solve,
+                    "cholesky": _cholesky,
+                    "lu": _lu,
+                    "det": _det,
+                    "slogdet": _slogdet,
+                }.items()
+            }
+        ),
+    ),
+)

@@ -1,0 +1,84 @@
+"""Small systems and factorizations that are written out: values, pivots, singular matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax, tree_util
+from gnomon.backends.iree.legalize import small_matrices
+
+RNG = np.random.default_rng(0)
+# Without pivots the first would lose all digits, the second divide by zero.
+DELICATE = np.array(
+    [[[1e-9, 1, 2], [1, 1, 0], [3, 2, 1]], [[0, 1, 0], [2, 0, 0], [0, 0, -3]]], "f4"
+)
+SINGULAR = np.array([[1, 2], [2, 4]], np.float32)
+
+
+def everything(a: Any) -> Any:
+    b = a[..., :, :1] + gnp.arange(1.0, 3.0)
+    positive = a @ a.mT + gnp.eye(a.shape[-1])
+    half = gnp.linalg.cholesky(positive)
+    triangular = [
+        lax.linalg.triangular_solve(
+            half, b if left else b.mT, left_side=left, lower=True, transpose_a=transpose
+        )
+        for left in (False, True)
+        for transpose in (False, True)
+    ]
+    return {
+        "solve": gnp.linalg.solve(a, b),
+        "inverse": gnp.linalg.inv(a),
+        "cholesky": half,
+        "indefinite": gnp.linalg.cholesky(-positive),
+        "triangular": triangular,
+        "lu": lax.linalg.lu(a),
+        "det": gnp.linalg.det(a),
+        "slogdet": tuple(gnp.linalg.slogdet(a)),
+    }
+
+
+def check(function: Any, *arguments: Any, tolerance: float = 2e-4) -> None:
+    expected, found = function(*arguments), gn.jit(function)(*arguments)
+    pairs = zip(tree_util.tree_leaves(expected), tree_util.tree_leaves(found), strict=True)
+    for wanted, got in pairs:
+        np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), tolerance, tolerance)
+
+
+def test_values_and_pivots() -> None:
+    """Of all sizes at once, batched and not; no host call is left."""
+    arguments = [RNG.normal(size=s).astype("f4") for s in ((1, 1), (2, 2), (4, 4), (5, 2, 2))]
+    arguments.append(DELICATE)
+    several = lambda *matrices: [everything(a) for a in matrices]  # noqa: E731
+    text = gn.jit(several).lower(*arguments).as_text("legalized")
+    assert "host_call" not in text
+    check(several, *arguments)
+
+
+def test_matrices_without_a_solution() -> None:
+    unknown = np.array([[1, np.nan], [2, 4]], np.float32)
+
+    def function(a: Any, b: Any) -> Any:
+        return [
+            (gnp.linalg.det(x), gnp.linalg.slogdet(x), gnp.linalg.cholesky(x), lax.linalg.lu(x)[0])
+            for x in (a, 0 * a)
+        ], (gnp.linalg.det(b), gnp.linalg.cholesky(b))
+
+    check(function, SINGULAR, unknown)
+    solved = np.asarray(gn.jit(gnp.linalg.solve)(SINGULAR, np.ones(2, np.float32)))
+    assert not np.isfinite(solved).any()
+
+
+@pytest.mark.parametrize("rows", [small_matrices.LARGEST, small_matrices.LARGEST + 1])
+def test_which_are_written_out(rows: int) -> None:
+    """In a loop, larger ones too."""
+    inverse = gnp.linalg.inv
+    loop = lambda a: lax.fori_loop(0, 3, lambda _, x: inverse(x) + a, a)  # noqa: E731
+    a = np.eye(rows, dtype=np.float32)
+    calls = ["host_call" in gn.jit(f).lower(a).as_text("legalized") for f in (inverse, loop)]
+    assert calls == [rows > small_matrices.LARGEST, False]
