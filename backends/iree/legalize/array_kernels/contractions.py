@@ -297,14 +297,14 @@ def _along_terms(
         def add(at: list[Place], lanes: int, sums: list[ir.Value]) -> list[ir.Value]:
             found, loaded = [], {}
             for r in range(count):
-                pair = []
+                pair: list[ir.Value] = []
                 for side, view in enumerate((product.lhs, product.rhs)):
                     moved = r * apart[side]
                     if (side, moved) not in loaded:
                         loaded[side, moved] = kernel.load(view, at[side].plus(moved, 1), lanes, 1)
                     pair.append(loaded[side, moved])
                 kernel.spend(1)
-                found.append(product_of(product.kind, *pair, sums[r]))
+                found.append(product_of(product.kind, pair[0], pair[1], sums[r]))
             return found
 
         def once(at: list[Place], sums: list[ir.Value]) -> list[ir.Value]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, shape_of
 from gnomon.backends.iree.legalize.array_kernels.emitter import index
-from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View
+from gnomon.backends.iree.legalize.array_kernels.layout import Buffer, Layout, Splat, View
 from gnomon.backends.iree.legalize.control.counters import counter_of
 from gnomon.backends.iree.legalize.control.host_scalars import CONSTANT, value_of
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
@@ -93,7 +93,7 @@ class _Carries:
             kernel.copy(layout, view)
         return out
 
-    def _apart(self, layout: Layout, view: View, buffers: set[object]) -> Layout:
+    def _apart(self, layout: Layout, view: View, buffers: set[Buffer | None]) -> Layout:
         if isinstance(layout, View) and layout.buffer in buffers:
             return self.kernel.copied(layout, view.element)
         return layout

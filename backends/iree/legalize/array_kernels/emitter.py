@@ -303,8 +303,8 @@ class Emitter:
             return list(initial)
         if times == 1:
             return list(body(start, list(initial)))
-        bounds = tuple(number(index(), n) for n in (start, end, step))
-        return self.count(bounds, times, initial, body)  # type: ignore[arg-type]
+        first, last, by = (number(index(), n) for n in (start, end, step))
+        return self.count((first, last, by), times, initial, body)
 
     def over(
         self,
