@@ -178,7 +178,8 @@ def _grown(x: Any) -> Any:
         # Long products gain from several threads.
         (_grown, (160, 160), False),
         (lambda x: lax.fori_loop(0, 9, lambda _, x: gnp.sort(x) + 1, x), (40,), False),
-        (lambda x: lax.fori_loop(0, 9, lambda _, x: x * (1 + 1j), x + 0j), (40,), False),
+        # Complex numbers are pairs of real ones.
+        (lambda x: lax.fori_loop(0, 9, lambda _, x: x * (1 + 1j), x + 0j), (40,), True),
     ],
 )
 def test_which_loops_are_kernels(function: Any, shape: tuple[int, ...], kernel: bool) -> None:
