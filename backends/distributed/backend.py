@@ -131,7 +131,7 @@ class XlaCpuBackend:
             devices = devices_of_plan(everything, plan, self.platform)
             inputs, outputs = plan.input_types, plan.output_types
         if not any(d.is_addressable for d in devices):
-            # Other processes run the program; this one gets arrays without parts of its own.
+            # Other processes run the program; this one gets arrays without local parts.
             return Executable(None, devices, inputs, outputs, donate, artifact.name)
         code = _readable(artifact.portable, donate)
         processes = tuple(sorted({d.process_index for d in devices}))

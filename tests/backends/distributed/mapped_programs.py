@@ -64,7 +64,7 @@ def mesh_of(devices: Any) -> Any:
 
 
 def mapped_over(mesh: Any) -> Callable[[Any], Any]:
-    """What makes a function of a shard one of whole arrays, over a mesh."""
+    """The mapping of a function of shards to one of whole arrays, over a mesh."""
     specs = {"in_specs": P("x", "y"), "out_specs": P("x", "y"), "check_vma": False}
     return lambda f: gn.shard_map(f, mesh=mesh, **specs)
 

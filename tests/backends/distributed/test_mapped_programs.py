@@ -1,4 +1,4 @@
-"""Mapped programs in two processes of two devices each, beside the other engines."""
+"""Mapped programs in two processes of two devices each, compared with the other engines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def processes() -> Any:
     """The results in two processes, which must be the same in both."""
     first, second = run_processes(_PROGRAM, timeout=300, initialization=120, heartbeat=60)
     assert (first.code, second.code) == (0, 0), (first.errors, second.errors)
-    # Gloo prints lines of its own before.
+    # Gloo prints its own lines first.
     results, others = (json.loads(each.output.splitlines()[-1]) for each in (first, second))
     assert results == others
     return results
