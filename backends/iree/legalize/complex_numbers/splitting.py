@@ -231,6 +231,7 @@ LEGALIZATIONS = (
         texts=(
             "sines_of_small_complex_numbers",
             "roots_of_complex_numbers",
+            "powers_of_complex_zero",
             "selects_of_complex_numbers",
             "pads_of_wide_complex_numbers",
             "roundings_in_windows",

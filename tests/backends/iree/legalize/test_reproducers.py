@@ -71,7 +71,8 @@ def _error(text: str, arguments: tuple[Any, ...], backend: IreeBackend) -> float
         wanted = np.asarray(value)
         kind = complex if np.iscomplexobj(wanted) else float
         difference = np.abs(result.to_numpy().astype(kind) - wanted.astype(kind))
-        worst = max(worst, float(np.max(difference, initial=0.0)))
+        # `np.maximum` keeps a nan, `max` does not.
+        worst = float(np.maximum(worst, np.max(difference, initial=0.0)))
     return worst
 
 

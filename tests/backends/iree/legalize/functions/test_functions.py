@@ -164,6 +164,21 @@ def test_powers_of_a_literal_and_a_half() -> None:
         assert_each_near(compiled, wanted, 2)
 
 
+def test_powers_of_complex_zero() -> None:
+    exponents = [1 + 1j, 2, 0.5 - 2j, 300, 0, -1, -1 + 2j, 1j, complex(1, np.nan), np.nan]
+    w = np.array(exponents, np.complex64)
+    wide = w.astype(np.complex128)
+    with np.errstate(all="ignore"):
+        pairs = compiled_and_evaluated(
+            lambda x, y: [ops.pow(full_like(v, 0), v) for v in (x, y)], w, wide
+        )
+    for compiled, evaluated in pairs:
+        is_defined = np.isfinite(evaluated)
+        np.testing.assert_array_equal(compiled[is_defined], evaluated[is_defined])
+        np.testing.assert_array_equal(np.isfinite(compiled), is_defined)
+        assert (compiled[:4] == 0).all()
+
+
 def test_sums_of_padded_pieces() -> None:
     """Pieces side by side are concatenated; others are padded and summed."""
     x, y = np.float32([[1, 2], [3, 4]]), np.float32([[5], [6]])
