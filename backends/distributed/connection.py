@@ -232,6 +232,31 @@ class Connection:
             self._link.pause(pause)
             pause = min(2 * pause, 0.05)
 
+    def put_bytes(self, key: str, value: bytes) -> None:
+        """Publish a value; see `KeyValueStore`."""
+        self.call(lambda: self._client.key_value_set_bytes(key, value))
+
+    def try_get_bytes(self, key: str) -> bytes | None:
+        """The value of a key, or None; see `KeyValueStore`."""
+        try:
+            return bytes(self.call(lambda: self._client.key_value_try_get_bytes(key)))
+        except DistributedError:
+            raise
+        except Exception as error:
+            if "NOT_FOUND" in str(error):
+                return None
+            raise
+
+    def get_bytes(self, key: str, timeout: float) -> bytes:
+        """Wait for a value; see `KeyValueStore`."""
+        deadline, pause = time.monotonic() + timeout, 0.001
+        while (value := self.try_get_bytes(key)) is None:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no process published {key!r} within {timeout:g} s")
+            self._link.pause(pause)
+            pause = min(2 * pause, 0.05)
+        return value
+
     def close(self, error: str = "") -> None:
         """Wait until all processes end, then disconnect; with ``error``, report it without waiting.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.backends import profiling
+from gnomon.backends import platforms, profiling
 from gnomon.backends.cache import cache_key, default_cache
 from gnomon.backends.compilation import Artifact, Observer
 from gnomon.backends.errors import BackendUnavailable, CompilationFailed
@@ -94,10 +94,15 @@ class PjrtBackend:
         with self._lock:
             client = self._client
             if client is None or client.handle is None:
-                client = self._client = Client(self.plugin, self.spec.options)
+                client = self._client = _connected_client(self.plugin, self.spec)
                 for device in client.devices:
                     device.backend = self
             return client
+
+    @property
+    def process_index(self) -> int:
+        """The index of this process among those that the plugin's devices belong to."""
+        return self.client.process_index
 
     def devices(self) -> tuple[Device, ...]:
         """The devices; see `Backend.devices`."""
@@ -143,7 +148,7 @@ class PjrtBackend:
         portable = self.portable(artifact, donate)
         given: dict[str, Any] = {"donate": donate}
         if plan is None:
-            devices = [device or client.devices[0]]
+            devices = [device or client.local[0]]
             types = {"input_types": artifact.input_types, "output_types": artifact.output_types}
         else:
             devices = list(devices_of_plan(client.devices, plan, client.plugin.name))
@@ -233,7 +238,7 @@ class PjrtBackend:
         self, array: np.ndarray[Any, Any], device: Device | None = None, *, copy: bool = False
     ) -> buffers.Buffer:
         """Transfer an array to a device; see `Backend.put`."""
-        return buffers.put(array, device or self.devices()[0], copy=copy)
+        return buffers.put(array, device or self.client.local[0], copy=copy)
 
     def portable(self, artifact: Artifact, donate: tuple[int, ...] = ()) -> bytes:
         """The portable artifact at the plugin's version, with the donated arguments marked.
@@ -245,6 +250,21 @@ class PjrtBackend:
 
 
 profiling.instrument(PjrtBackend, "put", profiling.record_put)
+
+
+def _connected_client(plugin: Plugin, spec: PluginSpec) -> Client:
+    """A client that finds those of other processes after `gnomon.distributed.initialize`.
+
+    In the options, ``{process}`` and ``{processes}`` are the index of this process and their count.
+    """
+    connection = getattr(platforms.host_engine(), "connection", None)
+    index, count = (0, 1) if connection is None else (connection.process_id, connection.count)
+    numbers = {"{process}": index, "{processes}": count}
+    options = {
+        name: numbers.get(value, value) if isinstance(value, str) else value
+        for name, value in spec.options.items()
+    }
+    return Client(plugin, options, connection)
 
 
 def _identity(client: Client) -> list[str]:

@@ -153,6 +153,10 @@ _OTHERS = {
     "ExecuteOptions": "send_callbacks:p recv_callbacks:p num_send_ops:n num_recv_ops:n launch_id:i "
     "non_donatable:p num_non_donatable:n context:p call_location:p num_tasks:n task_ids:p "
     "incarnation_ids:p",
+    "KeyValueGet": "key:p key_size:n timeout_in_ms:i callback_error:p user_arg:p value:p "
+    "value_size:n deleter:p",
+    "KeyValueTryGet": "key:p key_size:n callback_error:p user_arg:p value:p value_size:n deleter:p",
+    "KeyValuePut": "key:p key_size:n value:p value_size:n callback_error:p user_arg:p",
     # The union of the value has eight bytes.
     "NamedValue": "name:p name_size:n type:i value:l value_size:n",
     # A union of this struct with the shorter one of strides, followed by its tag.

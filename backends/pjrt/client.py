@@ -23,6 +23,7 @@ from typing import Any
 
 from gnomon.backends.errors import BackendUnavailable, ExecutionError
 from gnomon.backends.pjrt.c_api import PjrtError, address_of, named_values_of
+from gnomon.backends.pjrt.key_values import KeyValueCallbacks, KeyValueStore
 from gnomon.backends.pjrt.plugin import Plugin
 
 __all__ = ["Client", "Device", "Topology"]
@@ -44,6 +45,7 @@ class Device:
       platform: the name of the platform.
       device_kind: the plugin's name of the model.
       process_index: the index of the process to which it belongs.
+      is_addressable: whether it belongs to this process.
       coords: its coordinates in the topology; empty if the plugin reports none.
       client: the client that owns it.
       handle: the plugin's pointer.
@@ -59,15 +61,17 @@ class Device:
         "device_kind",
         "handle",
         "id",
+        "is_addressable",
         "memory_kinds",
         "platform",
         "process_index",
     )
 
-    def __init__(self, client: Client, handle: int) -> None:
+    def __init__(self, client: Client, handle: int, is_addressable: bool) -> None:
         api = client.api
         self.client = client
         self.handle = handle
+        self.is_addressable = is_addressable
         self.backend: Any = None
         self.platform = client.plugin.name
         description = api.call("Device_GetDescription", device=handle).description
@@ -79,7 +83,7 @@ class Device:
         answer = api.call("DeviceDescription_Attributes", description=description)
         attributes = api.named_values(answer.attributes, answer.num_attributes)
         self.coords: tuple[int, ...] = tuple(attributes.get("coords", ()))
-        self.memory_kinds = _memory_kinds(client, handle)
+        self.memory_kinds = _memory_kinds(client, handle) if is_addressable else ()
 
     def memory_stats(self) -> dict[str, int] | None:
         """Statistics such as bytes in use, by JAX's names; None if the plugin has none."""
@@ -112,14 +116,17 @@ def _memory_kinds(client: Client, device: int) -> tuple[str, ...]:
 
 
 class Client:
-    """A plugin's client: the devices of this process.
+    """A plugin's client: the devices of this process, and of others that it knows.
 
     Args:
       plugin: a loaded plugin.
       options: options of the plugin, such as ``cpu_device_count``.
+      store: the store through which the clients of several processes find each other.
 
     Attributes:
-      devices: the devices that this process can use.
+      devices: the devices of all processes.
+      local: the devices that this process can use.
+      process_index: the index of this process, by the plugin's count.
       platform_name, platform_version: the plugin's name and version of the platform.
       owned: the live handles of buffers and executables, and the function that frees each.
 
@@ -127,7 +134,12 @@ class Client:
       BackendUnavailable: the plugin finds no device, or another process uses it.
     """
 
-    def __init__(self, plugin: Plugin, options: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        plugin: Plugin,
+        options: dict[str, Any] | None = None,
+        store: KeyValueStore | None = None,
+    ) -> None:
         self.plugin = plugin
         self.api = plugin.api
         self.owned: dict[int, str] = {}
@@ -138,9 +150,16 @@ class Client:
         self._process = os.getpid()
         self.handle: int | None = None
         array, kept = named_values_of(options or {})
+        # The plugin may call the functions as long as the client exists.
+        self._callbacks = None
+        if store is not None:
+            self._callbacks = KeyValueCallbacks(store, f"gnomon/pjrt/{plugin.name}/")
         try:
             self.handle = self.api.call(
-                "Client_Create", create_options=address_of(array), num_options=len(options or {})
+                "Client_Create",
+                create_options=address_of(array),
+                num_options=len(options or {}),
+                **(self._callbacks.fields if self._callbacks else {}),
             ).client
         except PjrtError as error:
             raise BackendUnavailable(
@@ -150,12 +169,20 @@ class Client:
         del kept
         self.platform_name = self.api.text("Client_PlatformName", client=self.handle)
         self.platform_version = self.api.text("Client_PlatformVersion", client=self.handle)
-        listed = self.api.call("Client_AddressableDevices", client=self.handle)
-        handles = (ctypes.c_void_p * listed.num_devices).from_address(listed.devices)
-        self.devices = tuple(Device(self, handle) for handle in handles)
+        index = self.api.call("Client_ProcessIndex", client=self.handle).process_index
+        self.process_index = int(index)
+        mine = set(self._listed("Client_AddressableDevices"))
+        every = self._listed("Client_Devices")
+        self.devices = tuple(Device(self, handle, handle in mine) for handle in every)
+        self.local = tuple(device for device in self.devices if device.is_addressable)
         # Results in the memory of the host can be read in place.
         self.shares_host_memory = self.platform_name == "cpu"
         _clients.add(self)
+
+    def _listed(self, function: str) -> list[int]:
+        """The handles of the devices that a function of the plugin lists."""
+        listed = self.api.call(function, client=self.handle)
+        return list((ctypes.c_void_p * listed.num_devices).from_address(listed.devices))
 
     def __repr__(self) -> str:
         state = "" if self.usable else ", closed"

@@ -115,7 +115,7 @@ class _Call:
     __slots__ = ("address", "arguments", "execute", "kept", "options", "outputs")
 
     def __init__(self, executable: Executable) -> None:
-        devices = len(executable.devices)
+        devices = len(executable.local)
         arity, count = len(executable.input_types), len(executable.output_types)
         pointers = ctypes.c_void_p
         self.arguments = [(pointers * max(arity, 1))() for _ in range(devices)]
@@ -150,7 +150,8 @@ class Executable(Inspected):
       donate: positions of the arguments whose buffers a call consumes.
 
     Attributes:
-      device: the first of the devices.
+      local: those of the devices that belong to this process.
+      device: the first of them.
       name: the name of the program in profiles.
     """
 
@@ -169,7 +170,8 @@ class Executable(Inspected):
         self.api = client.api
         self.loaded = client.adopt(loaded, "LoadedExecutable_Destroy")
         self.devices = tuple(devices)
-        self.device = self.devices[0]
+        self.local = tuple(device for device in devices if device.is_addressable)
+        self.device = self.local[0]
         self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in input_types)
         self.output_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in output_types)
         self.donate = donate
@@ -217,14 +219,14 @@ class Executable(Inspected):
         """Starts the program on all its devices, as collectives require.
 
         Args:
-          buffers: the arguments on each device, in the order of ``devices``.
+          buffers: the arguments on each device of this process, in the order of ``local``.
 
         Returns:
           The results on each device.
         """
-        if len(buffers) != len(self.devices):
+        if len(buffers) != len(self.local):
             raise TypeError(
-                f"the program runs on {len(self.devices)} devices, got arguments for {len(buffers)}"
+                f"the program runs on {len(self.local)} devices, got arguments for {len(buffers)}"
             )
         return self._run(buffers)
 
@@ -253,7 +255,7 @@ class Executable(Inspected):
                 result_buffer(shape, dtype, device, Memory(client, handle))
                 for (shape, dtype), handle in zip(self.output_types, outputs, strict=False)
             ]
-            for device, outputs in zip(self.devices, call.outputs, strict=True)
+            for device, outputs in zip(self.local, call.outputs, strict=True)
         ]
         self._idle.append(call)
         for given in buffers:
@@ -402,7 +404,7 @@ def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callab
         started = recorder.now()
         outputs: list[list[Buffer]] = run(self, buffers)
         recorder.add(f"call {self.name}", profiling.HOST, started, {"device": str(self.device)})
-        for device, results in zip(self.devices, outputs, strict=True):
+        for device, results in zip(self.local, outputs, strict=True):
             if results:
                 done = functools.partial(_WAIT, results[0])
                 recorder.add_when_done(self.name, started, device.id, {}, done)

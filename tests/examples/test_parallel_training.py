@@ -30,7 +30,7 @@ def example() -> ModuleType:
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[Any]:
     with eight_devices() as devices:
-        yield gn.make_mesh((4,), ("devices",), devices=devices[:4])
+        yield gn.make_mesh((8,), ("devices",), devices=devices)
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_one_process_has_no_peers() -> None:
     assert only.code == 0, only
 
 
-def test_pmap_takes_and_gives_the_rows_of_each_process() -> None:
+def test_pmap_over_two_processes_and_the_store_of_plugins() -> None:
     ended = run_processes("""
         rows = np.arange(4, dtype=np.float32).reshape(2, 2) + 10 * process
         every = np.concatenate([rows - 10 * process + 10 * p for p in range(2)])
@@ -99,6 +99,18 @@ def test_pmap_takes_and_gives_the_rows_of_each_process() -> None:
         assert np.array_equal(total, every.sum(0))
         tree = gn.pmap(lambda t, n: {"a": t["a"] * n}, static_broadcasted_argnums=1)({"a": rows}, 3)
         assert np.array_equal(tree["a"], 3 * rows)
+        # The store of the clients of plugins.
+        from tests.backends.pjrt.test_key_values import Plugin
+        plugin = Plugin(gn.distributed._processes.connection())
+        assert plugin.call("kv_try_get", "KeyValueTryGet", b"never") is None
+        assert plugin.put(b"from/%d" % process, bytes([0, process])) == b""
+        for other in range(2):
+            key = b"from/%d" % other
+            value = plugin.call("kv_get", "KeyValueGet", key, timeout_in_ms=60000)
+            assert value == bytes([0, other]), (value, plugin.errors)
+        assert plugin.call("kv_get", "KeyValueGet", b"never", timeout_in_ms=10) is None
+        assert [code for code, _ in plugin.errors] == ["NOT_FOUND", "DEADLINE_EXCEEDED"]
+
         own = gn.pmap(lambda x: lax.psum(x, "i"), axis_name="i", devices=gn.local_devices())(rows)
         assert np.array_equal(own, np.broadcast_to(rows.sum(0), (2, 2)))
         for wrong, kind in (
