@@ -11,6 +11,7 @@ from gnomon.tools.bench.workloads import (
     growth,
     imports,
     loops,
+    sharded,
     training,
 )
 
@@ -24,5 +25,6 @@ WORKLOADS: tuple[Workload, ...] = (
     *growth.WORKLOADS,
     *differentiation.WORKLOADS,
     *compilation.WORKLOADS,
+    *sharded.WORKLOADS,
     *imports.WORKLOADS,
 )
