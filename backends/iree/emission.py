@@ -80,7 +80,7 @@ CODE_KINDS: Mapping[str, CodeKind] = MappingProxyType(
             is_text=False,
         ),
         # A separate flag requests its files, instead of a dump.
-        "static-library": _kind(
+        "iree-static-library": _kind(
             "an object and a header to link into a C program, and the program that calls it",
             "",
             {"elf": "", "wasm": ""},
@@ -124,7 +124,7 @@ def emit_code(
         target, options: see `compile_artifact`.
     """
     with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
-        if kind == "static-library":
+        if kind == "iree-static-library":
             return _static_library(artifact, Path(folder), target, options)
         row = CODE_KINDS[kind]
         flag = f"--iree-hal-dump-executable-{row.folder}-to={folder}"

@@ -18,6 +18,7 @@ import gnomon_runtime
 from gnomon import export
 from gnomon._compilation.ahead_of_time import closed_program
 from gnomon._export.saving import platform_of_target
+from gnomon.backends.compilation import Artifact
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, stablehlo
 from gnomon.dialects.types import TensorType
@@ -85,18 +86,23 @@ class ArtifactProgram:
     def lower(self, target: str) -> LoweredProgram:
         """The function lowered for a target, from the program in the artifact."""
         compiler, rest = compiler_of(target)
-        platform = platform_of_target(target)
+        artifact = self.artifact_for(compiler, platform_of_target(target))
+        return LoweredProgram(target, compiler, rest, artifact, self.is_stablehlo)
+
+    def artifact_for(self, compiler: Any, platform: str = "cpu") -> Artifact:
+        """The function lowered by a backend, from the program in the artifact."""
         known = self.entry.sections["program"]
         if not known:
-            return LoweredProgram(target, compiler, rest, self._lower_portable(compiler), True)
+            return self._lower_portable(compiler)
         text = self._artifact.program(
             self.name, platform if platform in known else next(iter(known))
         )
         weights = [gnomon.numpy.asarray(self._artifact.weight(w)) for w in self.entry.weights]
         program = closed_program(text.decode(), weights)
-        return LoweredProgram(target, compiler, rest, compiler.lower(program, keep_stages=True))
+        artifact: Artifact = compiler.lower(program, keep_stages=True)
+        return artifact
 
-    def _lower_portable(self, compiler: Any) -> Any:
+    def _lower_portable(self, compiler: Any) -> Artifact:
         """Lower a function that was StableHLO from the start."""
         if not self.entry.sections["portable"]:
             raise DriverError(f"{self.path}: the artifact holds compiled modules only")

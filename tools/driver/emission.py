@@ -11,6 +11,7 @@ from types import MappingProxyType
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.emission import CODE_KINDS, code_kinds
 from gnomon.tools.driver.artifacts import SUFFIX, save_artifact
+from gnomon.tools.driver.c_programs import C_KINDS, compile_to_c, is_for_processors
 from gnomon.tools.driver.errors import DriverError, UsageError
 from gnomon.tools.driver.mlir import MlirProgram
 from gnomon.tools.driver.opening import AnyProgram, is_function, open_program
@@ -32,7 +33,8 @@ EMITTED = MappingProxyType(
         "asm": ".s",
         "object": ".o",
         "shared-library": ".so",
-        "static-library": "",
+        "iree-static-library": "",
+        **C_KINDS,
         "ptx": ".ptx",
         "hsaco": ".hsaco",
         "spirv": ".spv",
@@ -55,7 +57,8 @@ def emitted_by(lowered: LoweredProgram) -> list[str]:
     """The values of --emit that a target supports."""
     stages = ["stablehlo"] if lowered.is_stablehlo else list(STAGES)
     if isinstance(lowered.backend, IreeBackend):
-        return [*stages, "vhlo", *code_kinds(lowered.backend.target), "vmfb"]
+        in_c = list(C_KINDS) if is_for_processors(lowered.target) else []
+        return [*stages, "vhlo", *code_kinds(lowered.backend.target), *in_c, "vmfb"]
     return [*stages, "vhlo", "hlo", "pjrt"]
 
 
@@ -100,8 +103,13 @@ def compile_command(options: argparse.Namespace) -> None:
     if kind == "artifact":
         _compile_artifact(programs, targets, options.output or f"{program.name}{SUFFIX}")
         return
+    if kind in C_KINDS and all(map(is_for_processors, targets)):
+        compile_to_c(programs, targets, kind, options.output)
+        return
     if len(programs) > 1:
-        raise UsageError(f"several functions are compiled into an artifact ({SUFFIX}), not {kind}")
+        raise UsageError(
+            f"several functions are compiled into an artifact ({SUFFIX}) or a library, not {kind}"
+        )
     for i, target in enumerate(targets):
         kind = options.emit or _default_kind(program, options.output, target)
         with progress(f"{program.name}: {kind} for {target}", i, len(targets)):

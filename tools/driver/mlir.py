@@ -14,6 +14,7 @@ from gnomon.backends.compilation import Artifact
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.platforms import backend
 from gnomon.backends.reference import Evaluator
+from gnomon.backends.standalone_c import CBackend
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.tools.driver.diagnostics import describe_parse_error
@@ -68,8 +69,12 @@ class MlirProgram:
     def lower(self, target: str) -> LoweredProgram:
         """Lower the program for a target; StableHLO is not changed."""
         compiler, rest = compiler_of(target)
-        artifact = lower_for(compiler, self._program(), self.is_stablehlo)
+        artifact = self.artifact_for(compiler)
         return LoweredProgram(target, compiler, rest, artifact, self.is_stablehlo)
+
+    def artifact_for(self, compiler: Any) -> Artifact:
+        """The program lowered by a backend; StableHLO is not changed."""
+        return lower_for(compiler, self._program(), self.is_stablehlo)
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
         """A function that runs the compiled program on arrays and returns the results in order."""
@@ -124,7 +129,7 @@ def lower_for(compiler: Any, program: Program, is_stablehlo: bool) -> Artifact:
     if not is_stablehlo:
         artifact: Artifact = compiler.lower(program, keep_stages=True)
         return artifact
-    if not isinstance(compiler, IreeBackend):
+    if not isinstance(compiler, (IreeBackend, CBackend)):
         raise DriverError(
             "programs of StableHLO are compiled for IREE's targets (`gnomon targets`), not for "
             f"{compiler.platform!r}"

@@ -195,8 +195,13 @@ class PythonProgram:
     def lower(self, target: str) -> LoweredProgram:
         """Lower the program for a target."""
         compiler, rest = compiler_of(target)
+        return LoweredProgram(target, compiler, rest, self.artifact_for(compiler))
+
+    def artifact_for(self, compiler: Any) -> Artifact:
+        """The program lowered by a backend."""
         program = closed_program(self.lowered.stages.traced.located, self.lowered._traced.captures)
-        return LoweredProgram(target, compiler, rest, compiler.lower(program, keep_stages=True))
+        artifact: Artifact = compiler.lower(program, keep_stages=True)
+        return artifact
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
         """A function that runs the compiled program on arrays and returns the results in order."""

@@ -1,0 +1,9 @@
+"""Programs as one C function over plain pointers, without a runtime: StableHLO to C."""
+
+from __future__ import annotations
+
+from gnomon.backends.standalone_c.archive import static_library
+from gnomon.backends.standalone_c.lowering import CBackend
+from gnomon.backends.standalone_c.source import CSource, c_source
+
+__all__ = ["CBackend", "CSource", "c_source", "static_library"]

@@ -1,0 +1,438 @@
+"""Writing the C code of a program: loops, memory in the workspace, and blocks of operations.
+
+Memory is planned while the code is written. A buffer has a place in the workspace from the
+operation that computes it to the last one that reads it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.standalone_c.types import of_type
+from gnomon.backends.standalone_c.values import Buffer, Flat, Index, Stored, Value, flattened
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, type_of
+
+__all__ = ["ALIGNMENT", "Emitter", "Operation", "Rule"]
+
+ALIGNMENT = 64
+# Arrays of one element are variables, which compilers keep in registers.
+_LOCAL_ELEMENTS = 1
+
+
+@dataclass
+class Operation:
+    """An operation and the values of its operands."""
+
+    op: ir.Operation
+    operands: list[Value]
+    types: list[TensorType]
+
+    @property
+    def type(self) -> TensorType:
+        """The type of the only result."""
+        (type_,) = self.types
+        return type_
+
+    def attribute(self, name: str) -> Any:
+        """An attribute, or None."""
+        attributes = self.op.attributes
+        return attributes[name] if name in attributes else None  # noqa: SIM401 - no dictionary
+
+    def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
+        """An attribute that is a list of integers."""
+        found = self.attribute(name)
+        return tuple(default) if found is None else tuple(int(x) for x in found)
+
+
+Rule = Callable[["Emitter", Operation], Sequence[Value]]
+
+
+@dataclass
+class _Scope:
+    """The values of a block that later operations of the block use."""
+
+    number: int
+    remaining: Counter[ir.Value] = field(default_factory=Counter)
+    values: dict[ir.Value, Value] = field(default_factory=dict)
+    hints: dict[ir.Value, Buffer] = field(default_factory=dict)
+
+
+class Emitter:
+    """Writes C code.
+
+    Args:
+      rules: how each operation of StableHLO is written, by its name.
+      reads_once: whether an operation reads each element of an operand at most once; only then is
+        an operand computed in the operation's own loop.
+      functions: the functions of the program by name.
+    """
+
+    def __init__(
+        self,
+        rules: Mapping[str, Rule],
+        reads_once: Callable[[str], bool],
+        functions: Mapping[str, ir.Operation],
+    ) -> None:
+        self.rules = rules
+        self.functions = functions
+        self.lines: list[str] = []
+        self.constants: list[str] = []
+        self.helpers: set[str] = set()
+        self.workspace = 0
+        self._reads_once = reads_once
+        self._free: list[tuple[int, int]] = []
+        self._numbers = itertools.count()
+        self._indent = 1
+        self._memo: dict[Any, str] = {}
+        self._scopes: list[_Scope] = []
+        self._env: dict[ir.Value, Value] = {}
+
+    # ---------------------------------------------------------------------------------- statements
+
+    def line(self, text: str) -> None:
+        """Write a line."""
+        self.lines.append("  " * self._indent + text)
+
+    def name(self, prefix: str) -> str:
+        """A name that nothing else has."""
+        return f"{prefix}{next(self._numbers)}"
+
+    def number(self) -> int:
+        """A number that nothing else has."""
+        return next(self._numbers)
+
+    def local(self, kind: str, expression: str, prefix: str = "t") -> str:
+        """Assign an expression to a new variable."""
+        name = self.name(prefix)
+        self.line(f"const {kind} {name} = {expression};")
+        return name
+
+    def once(self, key: Any, evaluate: Callable[[], str]) -> str:
+        """The expression for a key, evaluated once in a loop."""
+        if key not in self._memo:
+            self._memo[key] = evaluate()
+        return self._memo[key]
+
+    @contextmanager
+    def block(self, head: str, tail: str = "}") -> Iterator[None]:
+        """Write a block; what is evaluated in it is not known after it."""
+        self.line(f"{head} {{" if head else "{")
+        self._indent += 1
+        memo, self._memo = self._memo, dict(self._memo)
+        try:
+            yield
+        finally:
+            self._memo = memo
+            self._indent -= 1
+            self.line(tail)
+
+    @contextmanager
+    def loops(self, shape: Sequence[int], *, parallel: bool = True) -> Iterator[Index]:
+        """Write a loop for each dimension; yield their indices.
+
+        Args:
+          shape: the number of iterations of each.
+          parallel: whether the iterations of the innermost loop do not depend on each other.
+        """
+        names = tuple(self.name("i") if size != 1 else "0" for size in shape)
+        with self._nest([(n, s) for n, s in zip(names, shape, strict=True) if s != 1], parallel):
+            yield names
+
+    @contextmanager
+    def _nest(self, dimensions: Sequence[tuple[str, int]], parallel: bool) -> Iterator[None]:
+        if not dimensions:
+            with self.block(""):
+                yield
+            return
+        (name, size), *rest = dimensions
+        if parallel and not rest:
+            self.line("GNOMON_INDEPENDENT")
+        with self.block(f"for (int64_t {name} = 0; {name} < {size}; ++{name})"):
+            if rest:
+                with self._nest(rest, parallel):
+                    yield
+            else:
+                yield
+
+    # -------------------------------------------------------------------------------------- memory
+
+    def load(self, buffer: Buffer, position: str) -> str:
+        """Read an element."""
+        kind = of_type(buffer.type)
+        read = f"{buffer.pointer}[{position}]"
+        return f"gnomon_load_{kind.half}({read})" if kind.half else read
+
+    def store(self, buffer: Buffer, position: str, expression: str) -> None:
+        """Write an element."""
+        kind = of_type(buffer.type)
+        if kind.half:
+            expression = f"gnomon_store_{kind.half}({expression})"
+        self.line(f"{buffer.pointer}[{position}] = {expression};")
+
+    def allocate(self, type_: TensorType) -> Buffer:
+        """A new buffer in the workspace, or a variable for one element."""
+        kind, name = of_type(type_), self.name("b")
+        scope = self._scopes[-1].number if self._scopes else -1
+        if type_.size <= _LOCAL_ELEMENTS:
+            self.line(f"{kind.stored} {name}[1];")
+            return Buffer(name, type_, True, scope)
+        size = -(-type_.size * type_.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        offset = self._place(size)
+        self.line(f"{kind.stored} *const {name} = ({kind.stored} *)(gnomon_memory + {offset});")
+        return Buffer(name, type_, True, scope, offset)
+
+    def _place(self, size: int) -> int:
+        for i, (start, end) in enumerate(self._free):
+            if end - start >= size:
+                self._free[i : i + 1] = [(start + size, end)] if end - start > size else []
+                return start
+        start = self.workspace
+        if self._free and self._free[-1][1] == start:
+            start = self._free.pop()[0]
+        self.workspace = start + size
+        return start
+
+    def release(self, buffer: Buffer) -> None:
+        """Give a buffer's place in the workspace to later ones."""
+        if buffer.offset is None:
+            return
+        size = -(-buffer.type.size * buffer.type.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        ranges = sorted([*self._free, (buffer.offset, buffer.offset + size)])
+        merged: list[tuple[int, int]] = []
+        for start, end in ranges:
+            if merged and merged[-1][1] == start:
+                merged[-1] = (merged[-1][0], end)
+            else:
+                merged.append((start, end))
+        self._free = merged
+        buffer.offset = None
+
+    @contextmanager
+    def scratch(self, type_: TensorType) -> Iterator[Buffer]:
+        """A buffer that is used within the block only."""
+        buffer = self.allocate(type_)
+        yield buffer
+        self.release(buffer)
+
+    def compute(self, value: Value, into: Buffer, at: Callable[[Index], str] | None = None) -> None:
+        """Evaluate all elements of a value into a buffer.
+
+        Args:
+          value: the value.
+          into: the buffer.
+          at: the position in the buffer by index; by default that in an array of the same shape.
+        """
+        shape = value.type.shape
+        if value.type.size == 0:
+            return
+        if at is None and value.is_flat and len(shape) > 1:
+            with self.loops([value.type.size]) as (position,):
+                self.store(into, position, value.element(self, Flat(position)))
+            return
+        with self.loops(shape) as index:
+            position = at(index) if at else flattened(index, shape)
+            self.store(into, position, value.element(self, index))
+
+    def stored(self, value: Value) -> Stored:
+        """A value in memory, where its row-major elements are."""
+        if isinstance(value, Stored):
+            return value
+        buffer = self.allocate(value.type)
+        self.compute(value, buffer)
+        return Stored(buffer, value.type)
+
+    @contextmanager
+    def in_memory(self, value: Value) -> Iterator[Stored]:
+        """`stored`, with the memory given back after the block if it was allocated for it."""
+        found = self.stored(value)
+        yield found
+        if found is not value:
+            self.release(found.buffer)
+
+    def result(self, operation: Operation, number: int = 0) -> Buffer:
+        """The buffer for a result that is computed now."""
+        hint = self._scopes[-1].hints.pop(operation.op.results[number], None)
+        return self.allocate(operation.types[number]) if hint is None else hint
+
+    # -------------------------------------------------------------------------------------- blocks
+
+    def value_of(self, value: ir.Value) -> Value:
+        """The value of an SSA value that is live."""
+        return self._env[value]
+
+    def bind(self, name: ir.Value, value: Value) -> None:
+        """Give an SSA value its value."""
+        self._env[name] = value
+        if self._scopes:
+            self._scopes[-1].values[name] = value
+        for buffer in value.reads:
+            buffer.holders += 1
+
+    def drop(self, name: ir.Value) -> None:
+        """Forget an SSA value; free the buffers that nothing reads any more."""
+        value = self._env.pop(name)
+        self._scopes[-1].values.pop(name, None)
+        for buffer in value.reads:
+            buffer.holders -= 1
+            if buffer.holders == 0 and buffer.owned:
+                self.release(buffer)
+
+    def overwritable(self, operation: Operation, number: int) -> Buffer | None:
+        """The buffer of an operand, if the operation that is written now may overwrite it.
+
+        Values that read the buffer and are still to be computed are computed now, and the operands
+        of the operation are replaced by what they are then.
+        """
+        name, scope = operation.op.operands[number], self._scopes[-1]
+        value = self._env[name]
+        # Only the values of the block that owns the buffer can be read after this operation.
+        if name not in scope.values or scope.remaining[name] != 1 or not isinstance(value, Stored):
+            return None
+        buffer = value.buffer
+        if not buffer.owned or buffer.scope != scope.number:
+            return None
+        if list(operation.op.operands).count(name) > 1:
+            return None
+        self._settle(buffer, name)
+        operation.operands[:] = [self._env[x] for x in operation.op.operands]
+        others = (v for n, v in scope.values.items() if n != name)
+        return None if any(buffer in v.reads for v in others) else buffer
+
+    def _settle(self, buffer: Buffer, but: ir.Value) -> None:
+        """Compute the pending values that read a buffer, if that costs less than a copy of it."""
+        pending = [
+            (name, value)
+            for name, value in self._scopes[-1].values.items()
+            if name != but and buffer in value.reads
+        ]
+        if any(isinstance(value, Stored) for _, value in pending):
+            return
+        if sum(value.type.size for _, value in pending) > buffer.type.size:
+            return
+        for name, value in pending:
+            self._replace(name, self.stored(value))
+
+    def _replace(self, name: ir.Value, value: Value) -> None:
+        for buffer in value.reads:
+            buffer.holders += 1
+        old, self._env[name] = self._env[name], value
+        self._scopes[-1].values[name] = value
+        for buffer in old.reads:
+            buffer.holders -= 1
+            if buffer.holders == 0 and buffer.owned:
+                self.release(buffer)
+
+    @contextmanager
+    def scope(
+        self,
+        block: ir.Block,
+        arguments: Sequence[Value],
+        hints: Mapping[ir.Value, Buffer] | None = None,
+        *,
+        number: int | None = None,
+    ) -> Iterator[list[Value]]:
+        """Write the operations of a block; yield what it returns, which lives until the end.
+
+        Args:
+          block: the block.
+          arguments: the values of its arguments.
+          hints: buffers for values that are computed in it.
+          number: the number of the scope, for arguments that it owns.
+        """
+        scope = _Scope(next(self._numbers) if number is None else number, hints=dict(hints or {}))
+        operations = [op.operation for op in block.operations]
+        users = [_used(op) for op in operations]
+        for names in users:
+            scope.remaining.update(names)
+        single = Counter(name for names in users for name in names)
+        captured = {name for op in operations for name in _captured(op)}
+        self._scopes.append(scope)
+        for name, value in zip(block.arguments, arguments, strict=True):
+            self.bind(name, value)
+        consumer = {name: op for op, names in zip(operations, users, strict=True) for name in names}
+        for op, names in zip(operations[:-1], users[:-1], strict=True):
+            self._write(op)
+            for result in op.results:
+                value = self._env[result]
+                fused = value.is_cheap or (
+                    single[result] == 1
+                    and result not in captured
+                    and self._reads_once(consumer[result].name)
+                )
+                if result in scope.hints or not (fused or isinstance(value, Stored)):
+                    self._materialize(result, value)
+            self._after(op, names)
+        yield [self._env[name] for name in operations[-1].operands]
+        for name in list(scope.values):
+            self.drop(name)
+        self._scopes.pop()
+
+    def _materialize(self, name: ir.Value, value: Value) -> None:
+        scope = self._scopes[-1]
+        if scope.remaining[name] == 0:
+            return
+        hint = scope.hints.pop(name, None)
+        if hint is not None:
+            self.compute(value, hint)
+            self._replace(name, Stored(hint, value.type))
+        elif not isinstance(value, Stored):
+            self._replace(name, self.stored(value))
+
+    def _after(self, op: ir.Operation, names: set[ir.Value]) -> None:
+        scope = self._scopes[-1]
+        scope.remaining.subtract(names)
+        for name in [*names, *op.results]:
+            if scope.remaining[name] <= 0 and name in scope.values:
+                self.drop(name)
+
+    def _write(self, op: ir.Operation) -> None:
+        rule = self.rules.get(op.name)
+        if rule is None:
+            raise UnsupportedOnTarget(
+                f"{op.name} cannot be written in C: {self.reason(op)} ({op.location})"
+            )
+        operands = [self._env[x] for x in op.operands]
+        types = [type_of(x) for x in op.results]
+        try:
+            values = rule(self, Operation(op, operands, types))
+        except UnsupportedOnTarget as error:
+            if "(loc(" in str(error):
+                raise
+            raise UnsupportedOnTarget(f"{op.name}: {error} ({op.location})") from None
+        for name, value in zip(op.results, values, strict=True):
+            self.bind(name, value)
+
+    @staticmethod
+    def reason(op: ir.Operation) -> str:
+        """The reason why there is no rule for an operation."""
+        return "it needs a runtime, another device or Python, which a C function does not have"
+
+    def inline(self, block: ir.Block, arguments: Sequence[Value]) -> list[str]:
+        """The results of a block of scalar operations, as expressions in the current loop."""
+        with self.scope(block, arguments) as results:
+            return [value.element(self, ()) for value in results]
+
+
+def _used(op: ir.Operation) -> set[ir.Value]:
+    """The values that an operation and the operations in its regions use, from outside of it."""
+    return set(op.operands) | _captured(op)
+
+
+def _captured(op: ir.Operation) -> set[ir.Value]:
+    """The values from outside that the operations in an operation's regions use."""
+    found: set[ir.Value] = set()
+    inside: set[ir.Value] = set()
+    for region in op.regions:
+        for block in region.blocks:
+            inside.update(block.arguments)
+            for inner in block.operations:
+                found |= _used(inner.operation)
+                inside.update(inner.operation.results)
+    return found - inside

@@ -1,0 +1,103 @@
+"""Lowering programs to the StableHLO that is written as C."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gnomon.backends import profiling
+from gnomon.backends.compilation import Artifact, Lowering, Observer, serialize
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.narrow import legalize_narrow_dtypes
+from gnomon.backends.pjrt.legalize import RULES
+from gnomon.backends.rewriting import rewrite
+from gnomon.dialects.body import operands_of, results_of
+from gnomon.dialects.contract import REGISTRY, all_operations
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.linear_algebra.host import on_host
+from gnomon.dialects.mlir import ir, stablehlo
+from gnomon.dialects.types import is_complex, type_of
+from gnomon.passes.cost import Cost
+from gnomon.passes.pipeline import Pass
+
+__all__ = ["CBackend"]
+
+_PYTHON = "it calls a Python function, which a C program does not have"
+_REASONS = {
+    "gnomon.pure_callback": _PYTHON,
+    "gnomon.io_callback": _PYTHON,
+    "gnomon.debug_callback": _PYTHON,
+    "gnomon.host_call": _PYTHON,
+    "gnomon.fft": "it computes with complex numbers, which programs in C do not",
+}
+_LAPACK = "it needs LAPACK, which a C function without libraries does not have"
+_COMPLEX = "programs in C do not compute with complex numbers"
+_DEVICES = "it runs on several devices; a C function runs on one processor"
+
+
+class CBackend:
+    """Lowers programs; the result is written in C by `c_source`.
+
+    Attributes:
+      platform: its name in messages.
+    """
+
+    platform = "c"
+
+    def lower(
+        self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
+    ) -> Artifact:
+        """Lower a program whose public function is ``main``; see `Backend.lower`.
+
+        Raises:
+          UnsupportedOnTarget: an op or a dtype has no C code; the message names it and the line.
+        """
+        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+        with profiling.span("lower", program=lowering.name):
+            lowering.expand()
+            lowering.run(("expand-scan",))
+            lowering.legalize(
+                Pass("legalize-for-c", "rewrite or reject what has no C code", _legalize)
+            )
+            lowering.to_stablehlo()
+            return lowering.artifact(plan=_clone(lowering.module))
+
+    def lower_stablehlo(self, module: ir.Module) -> Artifact:
+        """An artifact of a program that is StableHLO from the start."""
+        signature = Program(module).signature("main")
+        portable = serialize(module, stablehlo.get_current_version())
+        return Artifact(
+            portable, signature.arguments, signature.results, Cost(), plan=_clone(module)
+        )
+
+
+def _clone(module: ir.Module) -> Any:
+    return module.operation.clone(ip=False)
+
+
+def _legalize(module: ir.Module) -> None:
+    program = Program(module)
+    if "gnomon.mesh" in module.operation.attributes:
+        raise UnsupportedOnTarget(_DEVICES)
+    rewrite(program, RULES)
+    legalize_narrow_dtypes(program)
+    for function in program.functions:
+        for op in all_operations(program.body(symbol_name(function))):
+            reason = _reason(op)
+            if reason is not None:
+                raise UnsupportedOnTarget(
+                    f"{op.name} cannot be written in C: {reason} ({op.location})"
+                )
+
+
+def _reason(op: ir.Operation) -> str | None:
+    if op.name in _REASONS:
+        return _REASONS[op.name]
+    definition = REGISTRY.get(op.name)
+    if definition is not None and definition.lower is on_host:
+        return _LAPACK
+    if definition is not None and definition.collective:
+        return _DEVICES
+    values = (*operands_of(op), *results_of(op))
+    if op.name.startswith("gnomon.") and any(is_complex(type_of(x).dtype) for x in values):
+        return _COMPLEX
+    return None

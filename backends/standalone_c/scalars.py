@@ -1,0 +1,236 @@
+"""The elementwise operations of StableHLO as C expressions, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.standalone_c.types import CType, c_type, of_type
+from gnomon.backends.standalone_c.values import Flat, Index, Lazy, Stored, Value
+from gnomon.dialects.mlir import ir, stablehlo
+from gnomon.dialects.types import is_floating, is_integer
+
+if TYPE_CHECKING:
+    from gnomon.backends.standalone_c.emitter import Emitter, Operation
+
+__all__ = ["ELEMENTWISE", "apply", "converted"]
+
+# {s} is the suffix of the type's math functions, {t} the computed type, {u} the unsigned type in
+# which integers wrap, {n} the stored type's name, {b} the number of bits.
+_FLOAT = {
+    "add": "({0} + {1})",
+    "subtract": "({0} - {1})",
+    "multiply": "({0} * {1})",
+    "divide": "({0} / {1})",
+    "remainder": "fmod{s}({0}, {1})",
+    "maximum": "gnomon_max_{t}({0}, {1})",
+    "minimum": "gnomon_min_{t}({0}, {1})",
+    "power": "pow{s}({0}, {1})",
+    "atan2": "atan2{s}({0}, {1})",
+    "negate": "(-{0})",
+    "abs": "fabs{s}({0})",
+    "sign": "gnomon_sign_{t}({0})",
+    "floor": "floor{s}({0})",
+    "ceil": "ceil{s}({0})",
+    "round_nearest_even": "rint{s}({0})",
+    "round_nearest_afz": "round{s}({0})",
+    "exponential": "exp{s}({0})",
+    "exponential_minus_one": "expm1{s}({0})",
+    "log": "log{s}({0})",
+    "log_plus_one": "log1p{s}({0})",
+    "logistic": "(1 / (1 + exp{s}(-{0})))",
+    "tanh": "tanh{s}({0})",
+    "sine": "sin{s}({0})",
+    "cosine": "cos{s}({0})",
+    "tan": "tan{s}({0})",
+    "sqrt": "sqrt{s}({0})",
+    "rsqrt": "(1 / sqrt{s}({0}))",
+    "cbrt": "cbrt{s}({0})",
+    "is_finite": "(isfinite({0}) != 0)",
+    "clamp": "gnomon_min_{t}(gnomon_max_{t}({0}, {1}), {2})",
+}
+_INTEGER = {
+    "add": "({t})(({u}){0} + ({u}){1})",
+    "subtract": "({t})(({u}){0} - ({u}){1})",
+    "multiply": "({t})(({u}){0} * ({u}){1})",
+    "divide": "gnomon_divide_{n}({0}, {1})",
+    "remainder": "gnomon_remainder_{n}({0}, {1})",
+    "maximum": "({0} > {1} ? {0} : {1})",
+    "minimum": "({0} < {1} ? {0} : {1})",
+    "power": "gnomon_power_{n}({0}, {1})",
+    "negate": "({t})(0 - ({u}){0})",
+    "abs": "({t})({0} < 0 ? 0 - ({u}){0} : ({u}){0})",
+    "sign": "({t})(({0} > 0) - ({0} < 0))",
+    "and": "({t})({0} & {1})",
+    "or": "({t})({0} | {1})",
+    "xor": "({t})({0} ^ {1})",
+    "not": "({t})~({u}){0}",
+    "shift_left": "gnomon_shift_left_{n}({0}, {1})",
+    "shift_right_logical": "gnomon_shift_right_logical_{n}({0}, {1})",
+    "shift_right_arithmetic": "gnomon_shift_right_arithmetic_{n}({0}, {1})",
+    "popcnt": "({t})gnomon_count_ones((uint64_t)(u{n}){0})",
+    "count_leading_zeros": "({t})gnomon_leading_zeros((uint64_t)(u{n}){0}, {b})",
+    "clamp": "({1} < {0} ? {0} : {1} > {2} ? {2} : {1})",
+}
+# Compilers warn of comparisons of unsigned numbers with zero.
+_UNSIGNED = {"abs": "{0}", "sign": "({t})({0} != 0)"}
+_BOOL = {
+    "add": "({0} || {1})",
+    "or": "({0} || {1})",
+    "maximum": "({0} || {1})",
+    "multiply": "({0} && {1})",
+    "and": "({0} && {1})",
+    "minimum": "({0} && {1})",
+    "xor": "({0} != {1})",
+    "not": "(!{0})",
+    "clamp": "(({0} || {1}) && {2})",
+}
+_COMPARISONS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
+
+
+def _template(name: str, dtype: np.dtype) -> str:
+    table = _BOOL if dtype == np.bool_ else _INTEGER if is_integer(dtype) else _FLOAT
+    if name not in table:
+        raise UnsupportedOnTarget(f"there is no C code for it in {dtype}")
+    return table[name]
+
+
+def _format(emitter: Emitter, name: str, operands: Sequence[str], dtype: np.dtype) -> str:
+    kind = c_type(dtype)
+    if len(operands) > 1 or name in ("abs", "sign"):
+        operands = [_simple(emitter, x, kind) for x in operands]
+    template = _template(name, dtype)
+    if dtype.kind == "u" and name in _UNSIGNED:
+        template = _UNSIGNED[name]
+    text = template.format(
+        *operands,
+        s=kind.suffix,
+        t=kind.computed,
+        u=kind.unsigned,
+        n=kind.stored.lstrip("u") if name in ("popcnt", "count_leading_zeros") else kind.stored,
+        b=8 * dtype.itemsize,
+    )
+    return kind.rounded(text) if name != "is_finite" else text
+
+
+def _simple(emitter: Emitter, expression: str, kind: CType) -> str:
+    """An expression that may be repeated: a name, or a literal."""
+    if expression.replace("_", "").replace(".", "").isalnum():
+        return expression
+    return emitter.local(kind.computed, expression)
+
+
+def apply(
+    emitter: Emitter, name: str, operands: Sequence[str], dtype: np.dtype, result: np.dtype
+) -> str:
+    """The result of an operation of StableHLO on scalars, in a variable."""
+    return emitter.local(c_type(result).computed, _format(emitter, name, operands, dtype))
+
+
+def _lazy(
+    operation: Operation, evaluate: Callable[[Emitter, list[str]], str], *, cheap: bool = False
+) -> list[Value]:
+    operands = operation.operands
+    rank = operation.type.rank
+
+    def element(emitter: Emitter, index: Index | Flat) -> str:
+        # Scalars may stand beside arrays, as in select and clamp.
+        return evaluate(
+            emitter, [x.element(emitter, index if x.type.rank == rank else ()) for x in operands]
+        )
+
+    reads = frozenset().union(*(x.reads for x in operands))
+    flat = all(x.is_flat for x in operands)
+    of_type(operation.type)
+    return [Lazy(operation.type, element, reads, flat, cheap)]
+
+
+def _elementwise(emitter: Emitter, operation: Operation) -> list[Value]:
+    name = operation.op.name.removeprefix("stablehlo.")
+    dtype = operation.operands[-1].type.dtype
+    _template(name, dtype)
+    result = operation.type.dtype
+    return _lazy(operation, lambda e, values: apply(e, name, values, dtype, result))
+
+
+def _compare(emitter: Emitter, operation: Operation) -> list[Value]:
+    direction = stablehlo.ComparisonDirectionAttr(operation.attribute("comparison_direction")).value
+    kind = operation.attribute("compare_type")
+    total = kind is not None and "TOTALORDER" in str(kind)
+    sign = _COMPARISONS[direction]
+    computed = of_type(operation.operands[0].type).computed
+
+    def evaluate(emitter: Emitter, values: list[str]) -> str:
+        if total:
+            values = [f"gnomon_order_{computed}({x})" for x in values]
+        return emitter.local("bool", f"({values[0]} {sign} {values[1]})")
+
+    return _lazy(operation, evaluate)
+
+
+def _select(emitter: Emitter, operation: Operation) -> list[Value]:
+    kind = of_type(operation.type).computed
+    return _lazy(operation, lambda e, v: e.local(kind, f"{v[0]} ? {v[1]} : {v[2]}"))
+
+
+def converted(emitter: Emitter, value: str, source: np.dtype, target: np.dtype) -> str:
+    """A scalar converted to another dtype; floats saturate where integers end, nan becomes 0."""
+    if source == target:
+        return value
+    kind = c_type(target)
+    if target == np.bool_:
+        return emitter.local("bool", f"{value} != 0")
+    if is_floating(target):
+        return emitter.local(kind.computed, kind.rounded(f"({kind.computed}){value}"))
+    if is_floating(source):
+        return emitter.local(kind.computed, f"gnomon_to_{kind.stored}({value})")
+    return emitter.local(kind.computed, f"({kind.computed}){value}")
+
+
+def _convert(emitter: Emitter, operation: Operation) -> list[Value]:
+    source, target = operation.operands[0].type.dtype, operation.type.dtype
+    c_type(source)
+    return _lazy(operation, lambda e, v: converted(e, v[0], source, target))
+
+
+def _bitcast(emitter: Emitter, operation: Operation) -> list[Value]:
+    (x,), type_ = operation.operands, operation.type
+    source, target = of_type(x.type), of_type(type_)
+    if is_integer(x.type.dtype) and is_integer(type_.dtype) and x.type.shape == type_.shape:
+        return _lazy(operation, lambda e, v: e.local(target.computed, f"({target.computed}){v[0]}"))
+    if x.type.shape == type_.shape and not (source.half or target.half):
+        name = f"gnomon_bits_{source.stored}_{target.stored}"
+        emitter.helpers.add(name)
+        return _lazy(operation, lambda e, v: e.local(target.computed, f"{name}({v[0]})"))
+    into = emitter.result(operation)
+    with emitter.in_memory(x) as stored:
+        size = type_.size * type_.dtype.itemsize
+        emitter.line(f"memcpy({into.pointer}, {stored.buffer.pointer}, {size});")
+    return [Stored(into, type_)]
+
+
+def _reduce_precision(emitter: Emitter, operation: Operation) -> list[Value]:
+    exponent, mantissa = (
+        ir.IntegerAttr(operation.attribute(f"{name}_bits")).value
+        for name in ("exponent", "mantissa")
+    )
+    kind = of_type(operation.type)
+    function = f"gnomon_reduce_precision_{kind.half or kind.computed}"
+
+    def evaluate(emitter: Emitter, values: list[str]) -> str:
+        return emitter.local(kind.computed, f"{function}({values[0]}, {exponent}, {mantissa})")
+
+    return _lazy(operation, evaluate)
+
+
+ELEMENTWISE: dict[str, Callable[[Emitter, Operation], Sequence[Value]]] = {
+    **{f"stablehlo.{name}": _elementwise for name in {*_FLOAT, *_INTEGER, *_BOOL}},
+    "stablehlo.compare": _compare,
+    "stablehlo.select": _select,
+    "stablehlo.convert": _convert,
+    "stablehlo.bitcast_convert": _bitcast,
+    "stablehlo.reduce_precision": _reduce_precision,
+}

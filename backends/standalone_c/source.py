@@ -1,0 +1,277 @@
+"""The C source and header of a program."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gnomon.backends.compilation import Artifact
+from gnomon.backends.standalone_c.contractions import CONTRACTIONS
+from gnomon.backends.standalone_c.control import CONTROL
+from gnomon.backends.standalone_c.emitter import ALIGNMENT, Emitter, Rule
+from gnomon.backends.standalone_c.indexing import INDEXING
+from gnomon.backends.standalone_c.movements import MOVEMENTS
+from gnomon.backends.standalone_c.prelude import prelude
+from gnomon.backends.standalone_c.reductions import REDUCTIONS
+from gnomon.backends.standalone_c.scalars import ELEMENTWISE
+from gnomon.backends.standalone_c.triangular import TRIANGULAR
+from gnomon.backends.standalone_c.types import of_type
+from gnomon.backends.standalone_c.values import Buffer, Stored
+from gnomon.dialects.functions import symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import TensorType, short_name
+
+__all__ = ["CSource", "c_source"]
+
+_RULES: dict[str, Rule] = {
+    **ELEMENTWISE,
+    **MOVEMENTS,
+    **REDUCTIONS,
+    **CONTRACTIONS,
+    **INDEXING,
+    **CONTROL,
+    **TRIANGULAR,
+}
+# These read each element of each operand once, so operands are computed in their loops.
+_READ_ONCE = frozenset(
+    {
+        *ELEMENTWISE,
+        *(f"stablehlo.{n}" for n in ("reshape", "transpose", "slice", "reverse", "concatenate")),
+        *(f"stablehlo.{n}" for n in ("pad", "reduce", "return", "dot_general", "convolution")),
+        "stablehlo.dynamic_slice",
+        "func.return",
+    }
+)
+_KEYWORDS = frozenset(
+    {
+        *("auto", "bool", "break", "case", "char", "class", "const", "continue", "default", "do"),
+        *("double", "else", "enum", "extern", "false", "float", "for", "goto", "if", "inline"),
+        *("int", "long", "main", "new", "register", "restrict", "return", "short", "signed"),
+        *("sizeof", "static", "struct", "switch", "this", "true", "typedef", "union", "unsigned"),
+        *("void", "volatile", "while", "workspace", "allocated", "y0", "y1", "j0", "j1"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class CSource:
+    """A program in C.
+
+    Attributes:
+      name: the name of the function.
+      code: the source, which includes the header ``<name>.h``.
+      header: the header.
+      workspace: the bytes of memory that a call needs for intermediate values.
+    """
+
+    name: str
+    code: str
+    header: str
+    workspace: int
+
+
+def _identifier(text: str) -> str:
+    name = re.sub(r"\W", "_", text).strip("_") or "x"
+    return f"{name}_" if name in _KEYWORDS or name[0].isdigit() else name
+
+
+def _parameters(names: Sequence[str], taken: set[str], prefix: str = "") -> list[str]:
+    """Different names for parameters in C."""
+    chosen = []
+    for text in names:
+        name = prefix + _identifier(text).rstrip("_") if prefix else _identifier(text)
+        base, number = name, 2
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        taken.add(name)
+        chosen.append(name)
+    return chosen
+
+
+def c_source(
+    artifact: Artifact,
+    name: str,
+    arguments: Sequence[str],
+    results: Sequence[str],
+) -> CSource:
+    """Write a program that `CBackend` lowered in C.
+
+    Args:
+      artifact: the program.
+      name: the name of the function.
+      arguments, results: names of the arguments and results, for the parameters.
+
+    Raises:
+      UnsupportedOnTarget: an operation or a dtype has no C code.
+    """
+    name = _identifier(name)
+    functions = {
+        symbol_name(op.operation): op.operation for op in artifact.plan.regions[0].blocks[0]
+    }
+    block = functions["main"].regions[0].blocks[0]
+    taken: set[str] = {name}
+    inputs = _parameters(arguments, taken)
+    outputs = _parameters(results, taken, "out_")
+    emitter = Emitter(_RULES, _READ_ONCE.__contains__, functions)
+    _write_body(emitter, block, artifact, inputs, outputs)
+    signature = _signature(name, artifact, inputs, outputs)
+    body = "\n".join([*emitter.constants, _function(signature, name, [*inputs, *outputs], emitter)])
+    code = "\n".join(
+        [
+            f"/* {name}: a program of gnomon, in C. Build it with optimization (-O3). */",
+            f'#include "{name}.h"',
+            "",
+            prelude(body, emitter.helpers),
+            body,
+        ]
+    )
+    # The function aligns the start of the workspace.
+    workspace = emitter.workspace + ALIGNMENT if emitter.workspace else 0
+    header = _header(name, signature, artifact, inputs, outputs, workspace)
+    return CSource(name, code, header, workspace)
+
+
+def _write_body(
+    emitter: Emitter,
+    block: ir.Block,
+    artifact: Artifact,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> None:
+    given = [Stored(Buffer(n, t), t) for n, t in zip(inputs, artifact.input_types, strict=True)]
+    buffers = [
+        Buffer(n, t, owned=True) for n, t in zip(outputs, artifact.output_types, strict=True)
+    ]
+    hints: dict[Any, Buffer] = {}
+    for value, buffer in zip(
+        [op.operation for op in block.operations][-1].operands, buffers, strict=True
+    ):
+        hints.setdefault(value, buffer)
+    with emitter.scope(block, given, hints) as values:
+        for value, buffer in zip(values, buffers, strict=True):
+            if not (isinstance(value, Stored) and value.buffer is buffer):
+                emitter.compute(value, buffer)
+
+
+def _signature(name: str, artifact: Artifact, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+    parameters = [
+        f"const {of_type(t).stored} *restrict {n}"
+        for n, t in zip(inputs, artifact.input_types, strict=True)
+    ]
+    parameters += [
+        f"{of_type(t).stored} *restrict {n}"
+        for n, t in zip(outputs, artifact.output_types, strict=True)
+    ]
+    separator = ",\n" + " " * len(f"int {name}(")
+    return f"int {name}({separator.join([*parameters, 'void *workspace'])})"
+
+
+_CONSTANT = re.compile(r"\s*const \w+ (\w+) = .*;$")
+_VARIABLE = re.compile(r"\s*\w+ (b\d+)\[1\];$")
+
+
+def _without_unused(lines: list[str]) -> list[str]:
+    """Drop constants that nothing reads, and mark variables that are only assigned.
+
+    A window of the whole array needs no start, and a loop may carry what nothing reads.
+    """
+    while True:
+        uses = Counter(re.findall(r"\b[a-z]+\d+\b", "\n".join(lines)))
+        found = [_CONSTANT.match(line) for line in lines]
+        kept = [
+            line
+            for line, match in zip(lines, found, strict=True)
+            if match is None or uses[match[1]] != 1
+        ]
+        if len(kept) == len(lines):
+            break
+        lines = kept
+    assigned = Counter(re.findall(r"\b(b\d+)\[[^\]]*\] = ", "\n".join(lines)))
+    marked = []
+    for line in lines:
+        match = _VARIABLE.match(line)
+        unused = match is not None and uses[match[1]] == 1 + assigned[match[1]]
+        marked.append(f"{line} (void){match[1]};" if match and unused else line)
+    return marked
+
+
+def _function(signature: str, name: str, parameters: Sequence[str], emitter: Emitter) -> str:
+    lines = [signature, "{"]
+    written = _without_unused(emitter.lines)
+    body = "\n".join(written)
+    lines += [f"  (void){p};" for p in parameters if not re.search(rf"\b{p}\b", body)]
+    if emitter.workspace:
+        lines += [
+            "  void *allocated = NULL;",
+            "  if (workspace == NULL) {",
+            f"    workspace = allocated = malloc({name.upper()}_WORKSPACE);",
+            f"    if (workspace == NULL) return {name.upper()}_OUT_OF_MEMORY;",
+            "  }",
+            f"  char *const gnomon_memory = (char *)workspace + ({ALIGNMENT} - "
+            f"(uintptr_t)workspace % {ALIGNMENT}) % {ALIGNMENT};",
+        ]
+    else:
+        lines.append("  (void)workspace;")
+    lines += written
+    if emitter.workspace:
+        lines.append("  free(allocated);")
+    return "\n".join([*lines, "  return 0;", "}", ""])
+
+
+def _header(
+    name: str,
+    signature: str,
+    artifact: Artifact,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    workspace: int,
+) -> str:
+    upper = name.upper()
+    rows = [("takes", n, t) for n, t in zip(inputs, artifact.input_types, strict=True)]
+    rows += [("gives", n, t) for n, t in zip(outputs, artifact.output_types, strict=True)]
+    described = [f"   {verb}  {n}: {_described(t)}" for verb, n, t in rows]
+    sizes = [f"#define {upper}_SIZE_{n} {t.size}" for _, n, t in rows]
+    declared = signature.replace("restrict ", f"{upper}_RESTRICT ")
+    return "\n".join(
+        [
+            f"/* {name}: a program of gnomon. Arrays are in row-major order.",
+            "",
+            *described,
+            "",
+            "   Arrays of results overlap neither each other nor arguments. workspace has",
+            f"   {upper}_WORKSPACE bytes, or is NULL: then the function allocates and frees them.",
+            f"   The result is 0, or {upper}_OUT_OF_MEMORY. Calls in several threads do not",
+            "   disturb each other if each has its own arrays. */",
+            f"#ifndef GNOMON_{upper}_H",
+            f"#define GNOMON_{upper}_H",
+            "#include <stdint.h>",
+            "",
+            *sizes,
+            f"#define {upper}_WORKSPACE {workspace}",
+            f"#define {upper}_OUT_OF_MEMORY 1",
+            "",
+            "#ifdef __cplusplus",
+            f"#define {upper}_RESTRICT",
+            'extern "C" {',
+            "#else",
+            f"#define {upper}_RESTRICT restrict",
+            "#endif",
+            f"{declared};",
+            "#ifdef __cplusplus",
+            "}",
+            "#endif",
+            "#endif",
+            "",
+        ]
+    )
+
+
+def _described(type_: TensorType) -> str:
+    stored = of_type(type_).stored
+    shape = "".join(f"[{n}]" for n in type_.shape) or " (one element)"
+    bits = f", the bits of {short_name(type_.dtype)}" if of_type(type_).half else ""
+    return f"{stored}{shape}, {math.prod(type_.shape)} in all{bits}"

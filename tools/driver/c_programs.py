@@ -1,0 +1,80 @@
+"""``gnomon compile --emit c`` and ``--emit static-library``: programs as C functions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gnomon.backends.iree.backend import IreeBackend
+from gnomon.backends.standalone_c import CBackend, CSource, c_source, static_library
+from gnomon.tools.driver.errors import UsageError
+from gnomon.tools.driver.programs import compiler_of
+from gnomon.tools.driver.progress import progress
+
+if TYPE_CHECKING:
+    from gnomon.tools.driver.opening import AnyProgram
+
+__all__ = ["C_KINDS", "compile_to_c", "is_for_processors"]
+
+C_KINDS = {"c": ".c", "static-library": ".a"}
+
+
+def is_for_processors(target: str) -> bool:
+    """Whether a target is a processor, for which programs are written in C."""
+    compiler, _ = compiler_of(target)
+    return isinstance(compiler, IreeBackend) and compiler.target.code in ("elf", "wasm")
+
+
+def compile_to_c(
+    programs: Sequence[AnyProgram], targets: Sequence[str], kind: str, output: str | None
+) -> None:
+    """Write programs as C source and headers, or as a library and headers.
+
+    Args:
+      programs: a function each.
+      targets: processors.
+      kind: ``"c"`` or ``"static-library"``.
+      output: the file to write, or ``-``; by default ``<name>.c`` and ``lib<name>.a``.
+    """
+    sources = []
+    for program in programs:
+        with progress(f"{program.name}: {kind}"):
+            artifact = program.artifact_for(CBackend())
+            arguments = [leaf.name for leaf in program.arguments]
+            results = [leaf.name for leaf in program.results]
+            sources.append(c_source(artifact, program.name, arguments, results))
+    if output == "-":
+        if kind != "c" or len(sources) > 1:
+            raise UsageError(f"{kind} is several files: name one with -o")
+        print(sources[0].code)
+        return
+    first = sources[0].name
+    path = Path(output or (f"{first}.c" if kind == "c" else f"lib{first}.a"))
+    if kind == "c":
+        _write_sources(sources, path)
+        return
+    for target in targets:
+        with progress(f"{', '.join(s.name for s in sources)}: {kind} for {target}"):
+            library = static_library(sources, target)
+        where = path if len(targets) == 1 else path.with_name(f"{path.stem}.{target}{path.suffix}")
+        where.write_bytes(library)
+        print(f"{where}: {kind} for {target}, {len(library)} bytes", file=sys.stderr)
+    _write_headers(sources, path.parent)
+
+
+def _write_sources(sources: Sequence[CSource], path: Path) -> None:
+    for source in sources:
+        where = path if len(sources) == 1 else path.with_name(f"{source.name}.c")
+        where.write_text(source.code)
+        print(f"{where}: {source.name} in C, {len(source.code)} bytes", file=sys.stderr)
+    _write_headers(sources, path.parent)
+
+
+def _write_headers(sources: Sequence[CSource], folder: Path) -> None:
+    for source in sources:
+        path = folder / f"{source.name}.h"
+        path.write_text(source.header)
+        memory = f"a workspace of {source.workspace} bytes" if source.workspace else "no workspace"
+        print(f"{path}: header of {source.name}, which needs {memory}", file=sys.stderr)
