@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 import logging
 import os
@@ -172,16 +173,49 @@ class PjrtBackend:
                 logger.debug("%s does not serialize programs: %s", self.platform, error)
         return executable
 
+    def fingerprint(self) -> str:
+        """A hash of the plugin's version and devices: executables of one run on equals only."""
+        client = self.client
+        kinds = sorted({device.device_kind for device in client.devices})
+        # Plugins for processors do not check which instructions an executable uses.
+        machine = host_fingerprint() if client.shares_host_memory else ""
+        parts = [client.platform_name, client.platform_version, *kinds, machine]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def load(
+        self,
+        serialized: bytes,
+        *,
+        device: Device,
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+        donate: tuple[int, ...] = (),
+    ) -> Executable:
+        """Load the bytes of a serialized executable for a device.
+
+        Raises:
+          CompilationFailed: they are damaged, from another version of the plugin, or for other
+            devices; or the plugin loads no serialized executables.
+        """
+        return load_serialized(
+            self.client,
+            serialized,
+            devices=[device],
+            input_types=input_types,
+            output_types=output_types,
+            donate=donate,
+        )
+
     def compile_for(
         self, artifact: Artifact, topology: str, *, donate: tuple[int, ...] = ()
-    ) -> AheadOfTimeExecutable:
+    ) -> AheadOfTimeExecutable | Executable:
         """Compile a lowered program for devices of a topology, which need not be present.
 
         It is compiled for the devices that it is partitioned over, or else for the first one.
 
         Args:
           artifact: the program.
-          topology: the name of the topology, such as ``"v5e:2x2"``.
+          topology: the name of the topology, such as ``"v5e:2x2"``; if empty, the plugin's devices.
           donate: positions of the arguments whose memory a call may reuse.
 
         Raises:
@@ -190,6 +224,8 @@ class PjrtBackend:
           OutOfMemory: the program does not fit on the device.
           CompilationError: compilation failed in another way.
         """
+        if not topology and self.platform != "tpu":
+            return self.compile(artifact, donate=donate)
         plan: Partitions | None = artifact.plan
         with self._known_topology(topology) as name:
             return compile_ahead(

@@ -16,6 +16,7 @@ from gnomon.backends.compilation import Artifact, Observer
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.pjrt.ahead_of_time import AheadOfTimeExecutable, DeviceDescription
 from gnomon.backends.pjrt.backend import PjrtBackend
+from gnomon.backends.pjrt.executable import Executable
 from gnomon.backends.shards import NUMBERS
 from gnomon.dialects.functions import Program
 
@@ -109,13 +110,13 @@ class DescribedBackend:
 
     def compile(
         self, artifact: Artifact, *, device: Any = None, donate: tuple[int, ...] = ()
-    ) -> AheadOfTimeExecutable:
+    ) -> AheadOfTimeExecutable | Executable:
         """Compile a program for the devices that it is partitioned over, or for the first one."""
         return self._compiler.compile_for(artifact, self._topology, donate=donate)
 
     def compile_for(
         self, artifact: Artifact, topology: str, *, donate: tuple[int, ...] = ()
-    ) -> AheadOfTimeExecutable:
+    ) -> AheadOfTimeExecutable | Executable:
         """Compile a program for another topology of the platform."""
         return self._compiler.compile_for(artifact, topology, donate=donate)
 

@@ -116,10 +116,10 @@ def find_compiler(target: str) -> CCompiler:
     machine = _MACHINES.get(name, _Machine(platform.machine()))
     if machine.machine == platform.machine():
         given = shlex.split(os.environ.get("CC", ""))
-        for command in [given] if given else [["cc"], ["gcc"], ["clang"]]:
-            archiver = shutil.which(os.environ.get("AR", "ar"))
-            if shutil.which(command[0]) and archiver:
-                return CCompiler((*command, *machine.flags), (archiver,))
+        archiver = shutil.which(os.environ.get("AR", "ar"))
+        for words in [given] if given else [["cc"], ["gcc"], ["clang"]]:
+            if shutil.which(words[0]) and archiver:
+                return CCompiler((*words, *machine.flags), (archiver,))
     elif machine.cross and shutil.which(f"{machine.cross}gcc"):
         return CCompiler((f"{machine.cross}gcc", *machine.flags), (f"{machine.cross}ar",))
     zig = _zig()

@@ -65,9 +65,9 @@ def _move(emitter: Emitter, results: Sequence[Value], buffers: dict[int, Buffer]
             pending.append((buffer, value, None))
             continue
         # Other moves may overwrite what it reads.
-        copy = emitter.allocate(value.type)
-        emitter.compute(value, copy)
-        pending.append((buffer, Stored(copy, value.type), copy))
+        held = emitter.allocate(value.type)
+        emitter.compute(value, held)
+        pending.append((buffer, Stored(held, value.type), held))
     for buffer, value, copy in pending:
         emitter.compute(value, buffer)
         if copy is not None:

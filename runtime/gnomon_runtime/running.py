@@ -86,6 +86,7 @@ class LoadedArtifact(Mapping[str, "Function"]):
       artifact: the artifact.
       platform, device: see `load`.
       modules: the source of modules.
+      function: makes the function of an entry; by default one that runs on IREE's devices.
 
     Attributes:
       artifact: the artifact.
@@ -98,13 +99,16 @@ class LoadedArtifact(Mapping[str, "Function"]):
         platform: str | None = None,
         device: int = 0,
         modules: ModuleSource = _own_module,
+        function: Callable[[LoadedArtifact, Entry], Function] | None = None,
     ) -> None:
         self.artifact = artifact
+        if function is None:
+
+            def function(owner: LoadedArtifact, entry: Entry) -> Function:
+                return Function(owner, entry, platform, device, modules)
+
         self._weights: dict[tuple[str, Device], Any] = {}
-        self._functions = {
-            name: Function(self, entry, platform, device, modules)
-            for name, entry in artifact.entries.items()
-        }
+        self._functions = {name: function(self, entry) for name, entry in artifact.entries.items()}
 
     def __getitem__(self, name: str) -> Function:
         self.artifact.entry(name)
@@ -308,17 +312,23 @@ class Function:
 
     def _view(self, index: int, leaf: Any, device: Device) -> tuple[Any, Any]:
         """IREE's view of an argument, and the owner of its memory, to be kept alive."""
+        if isinstance(leaf, Array) and leaf.is_usable_on(device):
+            assert self._input_dtypes is not None
+            shape, dtype = self.entry.inputs[index].shape, self._input_dtypes[index]
+            if leaf.shape == shape and leaf.dtype == dtype:
+                return leaf.view(), None
+            raise self._mismatch(index, leaf)
+        return device.view_of(self._checked(index, leaf))
+
+    def _checked(self, index: int, leaf: Any) -> np.ndarray[Any, Any]:
+        """An argument as an array of its type."""
         type_ = self.entry.inputs[index]
         assert self._input_dtypes is not None
         dtype = self._input_dtypes[index]
-        if isinstance(leaf, Array) and leaf.is_usable_on(device):
-            if leaf.shape == type_.shape and leaf.dtype == dtype:
-                return leaf.view(), None
-            raise self._mismatch(index, leaf)
         array = _as_array(leaf, dtype)
         if array is None or array.shape != type_.shape or array.dtype != dtype:
             raise self._mismatch(index, leaf)
-        return device.view_of(array)
+        return array
 
     def _check_donated(self, leaves: Sequence[Any]) -> None:
         for index in self.entry.donated:

@@ -17,8 +17,11 @@ import gnomon as gn
 import gnomon.numpy as gnp
 import gnomon_runtime as gr
 from gnomon import export
+from gnomon._export.serialization import WeightNames, add_function, new_writer
 from gnomon_runtime import machine
+from gnomon_runtime.artifact import Module
 from gnomon_runtime.devices import device_of
+from tests.conftest import cpu_plugin
 from tests.tolerance import assert_each_near
 
 # Packages that a process that runs artifacts must not import.
@@ -438,3 +441,54 @@ model = gnomon_runtime.load(sys.argv[1], platform="vulkan")
 print(np.asarray(model(np.linspace(-1, 1, 33, dtype=np.float32))).tobytes().hex())
 """
     assert in_child(program, tmp_path / "f.gnm") == [np.asarray(once).tobytes().hex()]
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a PJRT plugin for the CPU."""
+    monkeypatch.setenv("GNOMON_PJRT_PLUGIN", f"xla_cpu:{cpu_plugin()}")
+    return "xla_cpu"
+
+
+@pytest.mark.pjrt
+def test_a_module_for_a_plugin_runs_from_the_file(tmp_path, plugin, caplog) -> None:
+    spec = gn.ShapeDtypeStruct((3,), np.float32)
+    step = gn.jit(lambda s, x: {"s": s + x, "w": gnp.arange(3.0) * x}, donate_argnums=0)
+    path = tmp_path / "f.gnm"
+    export.save(path, {"f": (step, (spec, spec))}, targets=[plugin])
+    x = np.ones(3, np.float32)
+    model = gn.load(path)
+    first = model(x, x)
+    second = model(first["s"], x)
+    # Results stay on the device, and a donated one is given away.
+    assert second["s"].device.platform == plugin
+    assert first["s"].is_deleted()
+    assert np.asarray(second["s"]).tolist() == [3, 3, 3]
+    assert np.asarray(second["w"]).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match=r"argument \[1\] of f must be float32\[3\]"):
+        model(x, np.ones(4, np.float32))
+    assert not caplog.records
+    with pytest.raises(gr.MissingModuleError, match="an executable of pjrt"):
+        gr.load(path)(x, x)
+
+
+@pytest.mark.pjrt
+def test_an_executable_that_a_plugin_does_not_take_is_compiled_again(
+    tmp_path, plugin, caplog
+) -> None:
+    spec = gn.ShapeDtypeStruct((3,), np.float32)
+    exported = export.export(gn.jit(gnp.negative), platforms=["xla_cpu", "cpu"])(spec)
+    x = np.ones(3, np.float32)
+    writer = new_writer()
+    other = Module(plugin, "pjrt", plugin, fingerprint="other")
+    add_function(writer, "f", exported, WeightNames(writer, {}), modules=[(other, b"x")])
+    writer.write(tmp_path / "f.gnm")
+    assert np.asarray(gn.load(tmp_path / "f.gnm")(x)).tolist() == [-1, -1, -1]
+    (record,) = caplog.records
+    assert (
+        "compiled again, because its executable for xla_cpu cannot be loaded: it is of another"
+        in (record.getMessage())
+    )
+    # A file without any module for the plugin.
+    export.save(tmp_path / "g.gnm", {"f": exported}, targets=["cpu"])
+    assert np.asarray(gn.load(tmp_path / "g.gnm", platform=plugin)(x)).tolist() == [-1, -1, -1]

@@ -6,9 +6,11 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from gnomon.backends import platforms
 from gnomon.dialects.deferred import Deferred
 
 if TYPE_CHECKING:
+    from gnomon_runtime.artifact import Artifact
     from gnomon_runtime.running import LoadedArtifact
 
 __all__ = ["load"]
@@ -19,6 +21,7 @@ _machine: Any = Deferred("gnomon_runtime.machine")
 _running: Any = Deferred("gnomon_runtime.running")
 _deserialization: Any = Deferred("gnomon._export.deserialization")
 _saving: Any = Deferred("gnomon._export.saving")
+_on_plugins: Any = Deferred("gnomon._export.pjrt_functions")
 
 
 def load(
@@ -35,8 +38,9 @@ def load(
 
     Args:
       path: the path of the file.
-      platform: the platform to run on: ``"cpu"``, ``"vulkan"``, ``"cuda"``, ...; by default the CPU
-        if the artifact has a module for it or none at all.
+      platform: the platform to run on: ``"cpu"``, ``"vulkan"``, ``"cuda"``, ``"tpu"``, the name of
+        a PJRT plugin; by default the CPU if the artifact has a module for it or none at all. On a
+        plugin, results are gnomon's arrays.
       device: the number of the device of that platform.
       digest: the expected digest of the file, if known; a file with another digest is rejected.
 
@@ -52,9 +56,22 @@ def load(
     """
     artifact = _artifacts.read(path)
     _running.check_digest(artifact, digest)
+    platform = platform or _only_plugin(artifact)
+    if platform is not None and (platform == "tpu" or platform in platforms.plugins()):
+        loaded: LoadedArtifact = _on_plugins.load_on_plugin(artifact, platform, device)
+        return loaded
     return _running.LoadedArtifact(
         artifact, platform=platform, device=device, modules=_module_or_compiled
     )
+
+
+def _only_plugin(artifact: Artifact) -> str | None:
+    """The platform of a plugin that is set, if the artifact has modules for that platform alone."""
+    modules = [m for entry in artifact.entries.values() for m in entry.modules.values()]
+    names = {module.platform for module in modules}
+    if len(names) == 1 and names <= set(platforms.plugins()):
+        return names.pop()
+    return None
 
 
 def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:

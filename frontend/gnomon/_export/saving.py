@@ -50,7 +50,10 @@ def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tup
     if platform == "tpu" or platform in platforms.plugins():
         backend, rest = platforms.compiler_for(target)
         executable = backend.compile_for(backend.lower(program), rest, donate=donated)
-        return Module(target, "pjrt", platform), bytes(executable.serialize())
+        here = not rest and platform != "tpu"
+        fingerprint = backend.fingerprint() if here else ""
+        module = Module(target, "pjrt", platform, fingerprint=fingerprint)
+        return module, bytes(executable.serialize())
     return _described(_standalone.compile_standalone(program, target))
 
 

@@ -122,7 +122,9 @@ def test_code_for_machines_that_are_not_here(model: Path, capsys: Capture) -> No
     for name, machine in machines.items():
         data = Path(f"a.{name}.o").read_bytes()
         assert data.startswith(b"\x7fELF") and data[18] == machine
-    assert main(["compile", scaled, "--target=wasm32", "--emit=iree-static-library", "-o", "lib"]) == 0
+    assert (
+        main(["compile", scaled, "--target=wasm32", "--emit=iree-static-library", "-o", "lib"]) == 0
+    )
     assert Path("lib/kernels.o").read_bytes().startswith(b"\0asm")
     header = Path("lib/kernels.h").read_text()
     assert "library_query(" in header

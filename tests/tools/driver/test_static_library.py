@@ -39,7 +39,9 @@ int main(void) {
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_kernels_are_linked_into_a_c_program(model: Path) -> None:
-    assert main(["compile", f"{model}:loss", "--grad", "--emit=iree-static-library", "-o", "lib"]) == 0
+    assert (
+        main(["compile", f"{model}:loss", "--grad", "--emit=iree-static-library", "-o", "lib"]) == 0
+    )
     (query,) = re.findall(r"^(\w+_library_query)\($", Path("lib/kernels.h").read_text(), re.M)
     Path("program.c").write_text(PROGRAM)
     build = ["cc", "-Wall", "-Werror", f"-DQUERY={query}", "program.c", "lib/kernels.o", "-lm"]
