@@ -41,6 +41,7 @@ from gnomon.backends.pjrt.plugin import (
 )
 from gnomon.backends.shards import NUMBERS
 from gnomon.dialects.functions import Program
+from gnomon.dialects.types import TensorType
 
 __all__ = ["PjrtBackend", "pjrt_backend", "tpu_topology"]
 
