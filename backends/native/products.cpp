@@ -7,10 +7,13 @@
 
 #include "exported.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <vector>
 
 namespace {
 
@@ -34,14 +37,18 @@ struct Product {
     std::size_t row_pieces, column_pieces; // The pieces into which each result is split.
 };
 
+void require_library(bool loaded) {
+    if (!loaded) {
+        std::fputs("gnomon: a program calls the BLAS before the BLAS was loaded\n", stderr);
+        std::abort();
+    }
+}
+
 // The part of the product that worker `worker` of `workers` computes.
 template <typename T>
 void multiply(const Product &p, const T *a, const T *b, T *c, std::size_t worker,
               std::size_t workers) {
-    if (library<T> == nullptr) {
-        std::fputs("gnomon: a program calls the BLAS before the BLAS was loaded\n", stderr);
-        std::abort();
-    }
+    require_library(library<T> != nullptr);
     std::size_t pieces = p.row_pieces * p.column_pieces;
     std::size_t tasks = p.outer * p.inner * pieces;
     for (std::size_t task = tasks * worker / workers; task < tasks * (worker + 1) / workers;
@@ -67,6 +74,68 @@ void multiply(const Product &p, const T *a, const T *b, T *c, std::size_t worker
     }
 }
 
+// A matrix whose rows are windows of an array: a grid of positions of windows, and in each of them
+// a grid of places with `depth` neighbours. It is multiplied by a matrix of `n` columns.
+struct Windows {
+    std::size_t rows[4], row_strides[4];
+    std::size_t places[3], place_strides[3];
+    std::size_t depth, offset;
+    std::size_t n, ldb;
+    bool b_transposed;
+};
+
+// Write the rows from `begin` to `end` one after the other.
+template <typename T>
+void copy_windows(const Windows &w, const T *a, std::size_t begin, std::size_t end, T *out) {
+    std::size_t at[4], rest = begin;
+    for (int d = 3; d >= 0; --d) {
+        at[d] = rest % w.rows[d];
+        rest /= w.rows[d];
+    }
+    for (std::size_t row = begin; row < end; ++row) {
+        const T *window = a;
+        for (int d = 0; d < 4; ++d)
+            window += at[d] * w.row_strides[d];
+        for (std::size_t i = 0; i < w.places[0]; ++i)
+            for (std::size_t j = 0; j < w.places[1]; ++j)
+                for (std::size_t k = 0; k < w.places[2]; ++k) {
+                    const T *place = window + i * w.place_strides[0] + j * w.place_strides[1] +
+                                     k * w.place_strides[2];
+                    std::memcpy(out, place, w.depth * sizeof(T));
+                    out += w.depth;
+                }
+        for (int d = 3; d >= 0; --d) {
+            if (++at[d] < w.rows[d])
+                break;
+            at[d] = 0;
+        }
+    }
+}
+
+// The rows of the product that worker `worker` of `workers` computes, in panels of windows that fit
+// into the processor's second-level cache.
+template <typename T>
+void convolve(const Windows &w, const T *a, const T *b, T *c, std::size_t worker,
+              std::size_t workers) {
+    require_library(library<T> != nullptr);
+    constexpr std::size_t panel_bytes = 512 * 1024, fewest_rows = 16;
+    thread_local std::vector<T> panel;
+    std::size_t rows = w.rows[0] * w.rows[1] * w.rows[2] * w.rows[3];
+    std::size_t depth = w.places[0] * w.places[1] * w.places[2] * w.depth;
+    std::size_t begin = rows * worker / workers, end = rows * (worker + 1) / workers;
+    std::size_t most = std::max(fewest_rows, panel_bytes / (depth * sizeof(T)));
+    panel.resize(std::max(panel.size(), std::min(most, end - begin) * depth));
+    for (std::size_t row = begin; row < end; row += most) {
+        std::size_t last = std::min(end, row + most);
+        copy_windows(w, a + w.offset, row, last, panel.data());
+        library<T>(row_major, no_transpose, w.b_transposed ? transpose : no_transpose,
+                   static_cast<std::int64_t>(last - row), static_cast<std::int64_t>(w.n),
+                   static_cast<std::int64_t>(depth), T(1), panel.data(),
+                   static_cast<std::int64_t>(depth), b, static_cast<std::int64_t>(w.ldb), T(0),
+                   c + row * w.n, static_cast<std::int64_t>(w.n));
+    }
+}
+
 } // namespace
 
 // The kernel passes each array as a pointer and an offset in elements, then the numbers.
@@ -84,9 +153,32 @@ void multiply(const Product &p, const T *a, const T *b, T *c, std::size_t worker
         multiply<T>(product, a + a_offset, b + b_offset, c + c_offset, worker, workers);           \
     }
 
+#define GNOMON_WINDOWS(NAME, T)                                                                    \
+    GNOMON_EXPORT void NAME(const T *a, std::size_t a_offset, const T *b, std::size_t b_offset,    \
+                            T *c, std::size_t c_offset, std::size_t r0, std::size_t r1,            \
+                            std::size_t r2, std::size_t r3, std::size_t r0_stride,                 \
+                            std::size_t r1_stride, std::size_t r2_stride, std::size_t r3_stride,   \
+                            std::size_t p0, std::size_t p1, std::size_t p2, std::size_t p0_stride, \
+                            std::size_t p1_stride, std::size_t p2_stride, std::size_t depth,       \
+                            std::size_t offset, std::size_t n, std::size_t ldb,                    \
+                            std::size_t b_transposed, std::size_t worker, std::size_t workers) {   \
+        Windows windows{{r0, r1, r2, r3},                                                          \
+                        {r0_stride, r1_stride, r2_stride, r3_stride},                              \
+                        {p0, p1, p2},                                                              \
+                        {p0_stride, p1_stride, p2_stride},                                         \
+                        depth,                                                                     \
+                        offset,                                                                    \
+                        n,                                                                         \
+                        ldb,                                                                       \
+                        b_transposed != 0};                                                        \
+        convolve<T>(windows, a + a_offset, b + b_offset, c + c_offset, worker, workers);           \
+    }
+
 extern "C" {
 GNOMON_PRODUCT(gnomon_product_f32, float)
 GNOMON_PRODUCT(gnomon_product_f64, double)
+GNOMON_WINDOWS(gnomon_product_windows_f32, float)
+GNOMON_WINDOWS(gnomon_product_windows_f64, double)
 
 GNOMON_EXPORT void gnomon_set_products(void *single, void *full) {
     library<float> = reinterpret_cast<Gemm<float>>(single);

@@ -42,6 +42,7 @@ def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_products, "SMALLEST", {"f32": 1, "f64": 1})
     monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
     monkeypatch.setattr(library_products, "NARROWEST", 1)
+    monkeypatch.setattr(library_products, "FEWEST_FEATURES", 1)
     # Also small products are split.
     monkeypatch.setattr(library_products, "_PER_THREAD", 1)
 
@@ -126,6 +127,43 @@ def test_layouts(all_sizes: None, subscripts: str, lhs: Any, rhs: Any, dtype: An
     assert_near(result, expected, 4 * max(1, *lhs), scale=float(np.max(np.abs(a), initial=1)))
     if not a.size:
         assert calls(artifact) == 0
+
+
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "features last": ((2, 9, 11, 5), (3, 3, 5, 7), {"dimension_numbers": ("NHWC", "HWIO", "NHWC")}),
+    "features first": ((2, 5, 9, 11), (7, 5, 3, 2), {}),
+    "strides": ((2, 5, 19, 21), (7, 5, 3, 3), {"window_strides": (2, 3), "padding": "VALID"}),
+    "dilations": (
+        (2, 5, 9, 11), (7, 5, 3, 3),
+        {"rhs_dilation": (2, 1), "lhs_dilation": (1, 2), "padding": ((3, 1), (0, -1))},
+    ),
+    "one dimension": ((3, 6, 70), (8, 6, 5), {"window_strides": (1,)}),
+    "three dimensions": ((2, 3, 6, 7, 8), (5, 3, 3, 2, 3), {"window_strides": (1, 2, 1)}),
+    "an image": ((2, 1, 40, 40), (5, 1, 5, 5), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [f32, f64])
+def test_convolutions(all_sizes: None, dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    operands = [
+        tuple(rng.uniform(-1, 1, shape).astype(dtype) for shape in shapes)
+        for *shapes, _ in CONVOLUTIONS.values()
+    ]
+
+    def all_of_them(operands: Any) -> list[Any]:
+        return [
+            lax.conv_general_dilated(
+                x, w, **{"window_strides": (1, 1), "padding": "SAME", **parameters}
+            )
+            for (x, w), (*_, parameters) in zip(operands, CONVOLUTIONS.values(), strict=True)
+        ]
+
+    artifact = lowered(all_of_them, operands)
+    assert artifact.plan.code.count(CALL + b"@windows_") == len(operands)
+    results = run(artifact, *(x for pair in operands for x in pair))
+    for found, wanted in zip(results, all_of_them(operands), strict=True):
+        assert_near(found, wanted, 64, scale=1.0)
 
 
 def test_transposed_operands_are_not_copied(all_sizes: None) -> None:
