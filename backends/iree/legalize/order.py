@@ -16,7 +16,7 @@ from gnomon.backends.iree.legalize.after_lowering import (
     unsigned_factors,
 )
 from gnomon.backends.iree.legalize.complex_numbers import splitting
-from gnomon.backends.iree.legalize.control import branches, forms
+from gnomon.backends.iree.legalize.control import branches, forms, rolled_chains
 from gnomon.backends.iree.legalize.data_movement import scatter, sorting
 from gnomon.backends.iree.legalize.functions import (
     conversions,
@@ -66,6 +66,8 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *narrow_arithmetic.LEGALIZATIONS,
         *refusals.LEGALIZATIONS,
         *closed_expressions.LEGALIZATIONS,
+        # Loops over closed expressions have been folded already.
+        *rolled_chains.LEGALIZATIONS,
         # Barriers that split long expressions split wide ones too.
         *stored_values.LEGALIZATIONS,
         *long_fusions.LEGALIZATIONS,

@@ -98,6 +98,12 @@ SQUARE_F64 = RNG.uniform(-1, 1, (1024, 1024))
 CUBE = np.cos(np.arange(120, dtype=f32)).reshape(4, 5, 6)
 
 
+def _steps(w: Any, x: Any) -> Any:
+    for _ in range(40):
+        x = gnp.tanh(w @ x)
+    return x
+
+
 def _solutions(a: Any, b: Any) -> Any:
     return lax.fori_loop(0, 300, lambda _, x: gnp.linalg.solve(a, x) + b, b)
 
@@ -176,6 +182,13 @@ REPRODUCERS = {
         factor=10,
     ),
     "host-calls": Reproducer(gnp.linalg.cholesky, (4 * np.eye(9, dtype=f32),)),
+    "rolled-chains": Reproducer(
+        _steps,
+        (np.eye(32, dtype=f32), np.ones(32, f32)),
+        1e-5,
+        measure=Measure.DISPATCHES,
+        factor=10,
+    ),
     "small-matrices": Reproducer(
         _solutions,
         (np.array([[2, 1], [1, 3]], f32), np.ones((2, 1), f32)),
