@@ -201,11 +201,11 @@ def _run(
     # In the first step, what others take from the step before may be anything from outside.
     for op, origins in zip(sequence[start:][:size], expected, strict=True):
         for value, place in zip(op.operands, origins, strict=True):
-            here = origin(0, value)
+            first = origin(0, value)
             if isinstance(place, int) and place < 0:
-                if isinstance(here, int):
+                if isinstance(first, int):
                     return None
-            elif here != place:
+            elif first != place:
                 return None
     handed = [[p + size if isinstance(p, int) and p < 0 else None for p in o] for o in expected]
     run = _Run(start, size, steps, handed)
