@@ -106,7 +106,7 @@ def _weights(
     size: int,
     new_size: int,
     scale: Any,
-    translation: Any,
+    translation: ArrayLike,
     antialias: bool,
     dtype: np.dtype[Any],
 ) -> Array:
@@ -155,7 +155,7 @@ def _matrix(
     size: int,
     new_size: int,
     scale: Any,
-    translation: Any,
+    translation: ArrayLike,
     antialias: bool,
     dtype: np.dtype[Any],
 ) -> Array:
@@ -167,11 +167,11 @@ def _matrix(
 
 
 def scale_and_translate(
-    image: Any,
+    image: ArrayLike,
     shape: Sequence[int],
     spatial_dims: Sequence[int],
     scale: ArrayLike,
-    translation: Any,
+    translation: ArrayLike,
     method: str | ResizeMethod,
     antialias: bool = True,
     precision: PrecisionLike = lax.Precision.HIGHEST,
@@ -219,7 +219,7 @@ def scale_and_translate(
 
 
 def resize(
-    image: Any,
+    image: ArrayLike,
     shape: Sequence[int],
     method: str | ResizeMethod,
     antialias: bool = True,

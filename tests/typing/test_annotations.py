@@ -19,7 +19,7 @@ UNTYPED = {
     "gnomon": 27,
     "gnomon.lax": 40,
     "gnomon.nn": 0,
-    "gnomon.numpy": 34,
+    "gnomon.numpy": 33,
     "gnomon.random": 0,
     "gnomon.scipy": 8,
 }

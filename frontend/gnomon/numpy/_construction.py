@@ -329,7 +329,7 @@ def astype(
     return result
 
 
-def copy(a: Any, order: str | None = None) -> Array:
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """An array of the same value in separate memory."""
     as_array("copy", a)
     return array(a, copy=True, order=order)

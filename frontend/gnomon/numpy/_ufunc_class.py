@@ -98,13 +98,13 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
 
     def reduce(
         self,
-        a: Any,
+        a: ArrayLike,
         axis: int | None = 0,
         dtype: DTypeLike | None = None,
         out: None = None,
         keepdims: bool = False,
-        initial: Any = None,
-        where: Any = None,
+        initial: ArrayLike | None = None,
+        where: ArrayLike | None = None,
     ) -> Array:
         """Combine the elements along an axis, from the first to the last.
 
@@ -162,7 +162,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         return _manipulation.reshape(result, shape) if keepdims else result
 
     def accumulate(
-        self, a: Any, axis: int = 0, dtype: DTypeLike | None = None, out: None = None
+        self, a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None, out: None = None
     ) -> Array:
         """The results of `reduce` over the first element, the first two, and so on.
 
@@ -189,7 +189,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         later = lax.scan(step, rows[0], rows[1:])[1]
         return _manipulation.moveaxis(_joining.concatenate([rows[:1], later]), 0, place)
 
-    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
+    def at(self, a: ArrayLike, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
         """A copy of an array with the function applied at indices.
 
         Args:
@@ -229,7 +229,7 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         each = (_manipulation.ravel(places), _manipulation.ravel(values))
         return _manipulation.reshape(lax.scan(step, _manipulation.ravel(x), each)[0], x.shape)
 
-    def outer(self, A: Any, B: Any, /) -> Any:
+    def outer(self, A: ArrayLike, B: ArrayLike, /) -> Any:
         """Apply to all pairs of elements; the result has the shape ``A.shape + B.shape``.
 
         Example:
@@ -243,7 +243,12 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         return self(_manipulation.reshape(x, (*x.shape, *(1,) * y.ndim)), y)
 
     def reduceat(
-        self, a: Any, indices: Any, axis: int = 0, dtype: DTypeLike | None = None, out: None = None
+        self,
+        a: ArrayLike,
+        indices: ArrayLike,
+        axis: int = 0,
+        dtype: DTypeLike | None = None,
+        out: None = None,
     ) -> Array:
         """`reduce` over slices: from each index to the next one, the last to the end.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax, random, tree_util
+from gnomon._arrays.annotations import ArrayLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import as_array, promoted
@@ -43,7 +44,10 @@ class gaussian_kde:  # noqa: N801
     """
 
     def __init__(
-        self, dataset: Any, bw_method: BandwidthMethod = None, weights: Any = None
+        self,
+        dataset: ArrayLike,
+        bw_method: BandwidthMethod = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         x = gnp.atleast_2d(as_array("gaussian_kde", dataset))
         if is_complex(x.dtype):
@@ -102,7 +106,7 @@ class gaussian_kde:  # noqa: N801
     def n(self) -> int:
         return int(self.dataset.shape[1])
 
-    def _points(self, points: Any) -> Array:
+    def _points(self, points: ArrayLike) -> Array:
         x = gnp.atleast_2d(as_array("gaussian_kde", points))
         if is_complex(x.dtype):
             raise NotImplementedError("gaussian_kde does not support complex coordinates")
@@ -112,7 +116,7 @@ class gaussian_kde:  # noqa: N801
             return gnp.reshape(x, (self.d, 1))
         raise ValueError(f"points have dimension {x.shape[0]}, dataset has dimension {self.d}")
 
-    def _log_kernels(self, points: Any) -> Array:
+    def _log_kernels(self, points: ArrayLike) -> Array:
         """The logarithm of each weighted normal density at each point: ``(points, samples)``."""
         x, samples, weights, precision = promoted(
             "gaussian_kde", self._points(points), self.dataset, self.weights, self.inv_cov
@@ -123,19 +127,19 @@ class gaussian_kde:  # noqa: N801
         distances = gnp.sum((white[:, None] - centres[None]) ** 2, -1)
         return gnp.log(weights) + log_norm - 0.5 * distances
 
-    def evaluate(self, points: Any) -> Array:
+    def evaluate(self, points: ArrayLike) -> Array:
         """The density at points ``(dimensions, m)``, or ``(m,)``."""
         return gnp.sum(gnp.exp(self._log_kernels(points)), -1)
 
-    def __call__(self, points: Any) -> Array:
+    def __call__(self, points: ArrayLike) -> Array:
         """See `evaluate`."""
         return self.evaluate(points)
 
-    def pdf(self, x: Any) -> Array:
+    def pdf(self, x: ArrayLike) -> Array:
         """See `evaluate`."""
         return self.evaluate(x)
 
-    def logpdf(self, x: Any) -> Array:
+    def logpdf(self, x: ArrayLike) -> Array:
         """The logarithm of the density."""
         return special.logsumexp(self._log_kernels(x), axis=-1)
 
@@ -152,7 +156,7 @@ class gaussian_kde:  # noqa: N801
         kernels = gnp.exp(-0.5 * gnp.reshape(distances, offsets.shape[1:]))
         return gnp.sum(kernels * self.weights, -1) / norm
 
-    def integrate_gaussian(self, mean: Any, cov: Any) -> Array:
+    def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
         """The integral of the density times a normal density."""
         centre = gnp.atleast_1d(gnp.squeeze(gnp.asarray(mean)))
         covariance = gnp.atleast_2d(gnp.asarray(cov))
@@ -164,7 +168,7 @@ class gaussian_kde:  # noqa: N801
             )
         return self._overlaps(self.covariance + covariance, centre[:, None])[0]
 
-    def integrate_box_1d(self, low: Any, high: Any) -> Array:
+    def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Array:
         """The integral of a density of one dimension between two numbers."""
         if self.d != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs")
@@ -181,7 +185,7 @@ class gaussian_kde:  # noqa: N801
         overlaps = self._overlaps(self.covariance + other.covariance, other.dataset)
         return gnp.sum(overlaps * other.weights)
 
-    def resample(self, key: Any, shape: Any = ()) -> Array:
+    def resample(self, key: ArrayLike, shape: ShapeLike = ()) -> Array:
         """Draw from the density.
 
         Args:
@@ -201,10 +205,12 @@ class gaussian_kde:  # noqa: N801
         )
         return self.dataset[:, chosen] + lax.transpose(noise, tuple(range(noise.ndim))[::-1])
 
-    def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Array:
+    def integrate_box(
+        self, low_bounds: ArrayLike, high_bounds: ArrayLike, maxpts: int | None = None
+    ) -> Array:
         """Not supported, as in JAX."""
         raise NotImplementedError("only 1D box integrations are supported; use `integrate_box_1d`")
 
-    def set_bandwidth(self, bw_method: Any = None) -> None:
+    def set_bandwidth(self, bw_method: BandwidthMethod = None) -> None:
         """Not supported, as in JAX; make a new estimator instead."""
         raise NotImplementedError("dynamically changing the bandwidth method is not supported")
