@@ -1,4 +1,4 @@
-"""The kernels that call NumPy's BLAS, as text of IREE's dialects.
+"""The kernels that call NumPy's BLAS, and their dispatches, in IREE's dialects.
 
 A kernel passes its two operands, its result, and integers to a native function
 (`backends/native/products.cpp`), which computes the share of one of several workers.
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gnomon.backends.iree.blas import SYMBOL
+from gnomon.dialects.mlir import ir
 
-__all__ = ["KERNELS", "Kernel", "kernels_as_text"]
+__all__ = ["Kernel", "dispatch", "element_of", "kernels_as_text"]
 
-KERNELS = "gnomon_products"
-"""The name of the executable that has the kernels."""
+# The name of the executable that has the kernels.
+_KERNELS = "gnomon_products"
 
 
 class Kernel(NamedTuple):
@@ -23,6 +24,50 @@ class Kernel(NamedTuple):
     name: str
     element: str
     numbers: int
+
+
+def element_of(value: ir.Value) -> str:
+    """The name of an array's dtype."""
+    return str(ir.RankedTensorType(value.type).element_type)
+
+
+def dispatch(
+    kernel: Kernel,
+    operands: Sequence[ir.Value],
+    numbers: Sequence[int],
+    workers: int,
+    type_: ir.Type,
+) -> ir.Value:
+    """Dispatch a kernel on arrays, which are converted to its dtype; return its result."""
+    index = ir.IndexType.get()
+
+    def constant(value: int) -> ir.Value:
+        attribute = ir.IntegerAttr.get(index, value)
+        return ir.Operation.create(
+            "arith.constant", results=[index], attributes={"value": attribute}
+        ).results[0]
+
+    given = [_converted(x, kernel.element) for x in operands]
+    given += [constant(n) for n in numbers]
+    entry = ir.SymbolRefAttr.get([_KERNELS, kernel.name])
+    return ir.Operation.create(
+        "flow.dispatch",
+        results=[type_],
+        operands=[constant(workers), *given],
+        attributes={
+            "entry_points": ir.ArrayAttr.get([entry]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(given), 0, 0]),
+            "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, -1)]),
+        },
+    ).results[0]
+
+
+def _converted(value: ir.Value, element: str) -> ir.Value:
+    if element_of(value) == element:
+        return value
+    shape = ir.RankedTensorType(value.type).shape
+    type_ = ir.RankedTensorType.get(shape, ir.Type.parse(element))
+    return ir.Operation.create("stablehlo.convert", results=[type_], operands=[value]).results[0]
 
 
 def kernels_as_text(kernels: Sequence[Kernel]) -> str:
@@ -39,7 +84,7 @@ def kernels_as_text(kernels: Sequence[Kernel]) -> str:
     )
     functions = "\n".join(_kernel(k) for k in kernels)
     return f"""
-"stream.executable"() <{{sym_name = "{KERNELS}", sym_visibility = "private"}}> ({{{exports}
+"stream.executable"() <{{sym_name = "{_KERNELS}", sym_visibility = "private"}}> ({{{exports}
   "builtin.module"() ({{{functions}
   }}) : () -> ()
   "stream.executable.end"() : () -> ()

@@ -166,6 +166,17 @@ def test_convolutions(all_sizes: None, dtype: Any) -> None:
         assert_near(found, wanted, 64, scale=1.0)
 
 
+@pytest.mark.parametrize("dtype", [gnp.bfloat16, np.float16])
+def test_operands_of_16_bits_are_converted(all_sizes: None, dtype: Any) -> None:
+    a, b = (numbers(40, 40, seed=k).astype(dtype) for k in range(2))
+    artifact = lowered(lambda a, b: a.T @ b, a, b)
+    assert calls(artifact) == 1
+    (found,) = run(artifact, a, b)
+    assert found.dtype == dtype
+    # Sums of f32, rounded once.
+    assert_near(found, (a.T.astype(f32) @ b.astype(f32)).astype(dtype), 1)
+
+
 def test_transposed_operands_are_not_copied(all_sizes: None) -> None:
     a = numbers(2, 9, 3, 5)
     artifact = lowered(lambda a: gnp.einsum("bthd,bshd->bhts", a, a), a)
