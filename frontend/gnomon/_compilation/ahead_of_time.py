@@ -87,8 +87,8 @@ class CompiledForTarget:
         stages = vars(self._artifact.stages)
         if stage not in stages:
             raise ValueError(
-                f"as_text: there is no stage {dialect!r}; give one of 'code', 'traced', 'gnomon', "
-                "'legalized', 'stablehlo'"
+                f"as_text: there is no stage {dialect!r}; the stages are 'code', 'traced', "
+                "'gnomon', 'legalized', 'stablehlo'"
             )
         return str(stages[stage].located if debug_info else stages[stage].plain)
 
@@ -114,7 +114,7 @@ class CompiledForTarget:
         """
         if hasattr(self.executable, "memory_analysis"):
             return self.executable.memory_analysis()
-        raise NotImplementedError(f"the compiler for {self.target!r} tells no figures of memory")
+        raise NotImplementedError(f"the compiler for {self.target!r} reports no memory statistics")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program, on the first device of the target's platform.
@@ -127,7 +127,7 @@ class CompiledForTarget:
             if not hasattr(self.executable, "load"):
                 raise BackendUnavailable(
                     f"the function was compiled ahead of time for {self.target!r} and cannot run "
-                    "in this process; without target= it is compiled for a device that is here"
+                    "in this process; without target=, it is compiled for a device of this machine"
                 )
             loaded = self.executable.load()
             self._loaded = self._bind(loaded, getattr(loaded, "device", HOST))

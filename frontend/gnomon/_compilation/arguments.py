@@ -64,7 +64,7 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
         if names and what == "donate":
             raise ValueError(
                 f"jit: donate_argnames={names} needs the signature of {name_of(fun)}, which has "
-                "none: give donate_argnums"
+                "none: pass donate_argnums"
             )
         return Marked(nums, names)
     positional = [p for p in parameters if p.kind in _POSITIONAL]
@@ -85,7 +85,7 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
     for name in names:
         if not keywords and name not in named:
             raise ValueError(
-                f"jit: {what}_argnames names {name!r}, which is no argument of {name_of(fun)} "
+                f"jit: {what}_argnames names {name!r}, which is not an argument of {name_of(fun)} "
                 f"(it has {', '.join(sorted(named)) or 'none'})"
             )
     if infer and nums and not names:

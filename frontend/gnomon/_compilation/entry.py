@@ -108,8 +108,8 @@ def check_donated(leaves: Sequence[Any], donated: tuple[int, ...]) -> None:
     for i in donated:
         if isinstance(leaves[i], ConcreteArray) and sum(a is leaves[i] for a in arrays) > 1:
             raise RuntimeError(
-                f"an array of {leaves[i].aval} is donated and is another argument of the same call "
-                "too: its memory cannot be taken over while it is read. Donate a copy, or do not "
+                f"an array of {leaves[i].aval} is donated, but it is also another argument of the "
+                "call, so its memory cannot be reused while it is read. Donate a copy, or do not "
                 "donate it"
             )
 

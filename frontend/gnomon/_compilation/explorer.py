@@ -1,4 +1,4 @@
-"""A page that shows a program at every stage, beside the lines of user code it comes from."""
+"""A page that shows a program at every stage, next to the lines of user code it comes from."""
 
 from __future__ import annotations
 

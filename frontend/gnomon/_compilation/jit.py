@@ -140,12 +140,12 @@ def jit(
         the tuple of the arguments. None: the sharding that the argument has. An array committed
         to another sharding is an error; it is not moved. With one `SingleDeviceSharding` the
         program runs on its device, and arguments are copied there.
-      out_shardings: the shardings of the result, likewise. None: they are propagated from the
-        arguments.
+      out_shardings: the shardings of the result, in the same forms. None: they are propagated from
+        the arguments.
       static_argnums: positions of arguments that are Python values known at tracing; they must be
-        hashable, and each new value compiles anew.
-      static_argnames: likewise by name. If only one of the two is given, the other is inferred
-        from the signature.
+        hashable, and each new value compiles again.
+      static_argnames: their names. If only one of the two is given, the other is inferred from
+        the signature.
       donate_argnums, donate_argnames: arguments whose memory the call may take over; they must not
         be used afterwards.
       keep_unused: without effect, accepted for compatibility: unused arguments of ``fun`` always
@@ -194,12 +194,12 @@ def jit(
     demands = Demands(in_shardings, out_shardings)
     if demands:
         if device is not None or backend is not None:
-            raise ValueError("jit: give shardings, a device or a backend, not several of them")
+            raise ValueError("jit: pass only one of shardings, a device and a backend")
         device = _device_of_shardings(demands)
         demands = no_demands if device is not None else demands
     if device is not None and backend is not None:
         raise ValueError(
-            f"jit: give a device or a backend, not both: got device={device!r}, backend={backend!r}"
+            f"jit: pass a device or a backend, not both; got device={device!r}, backend={backend!r}"
         )
     if device is not None:
         device = as_device(device)
@@ -227,8 +227,8 @@ def _device_of_shardings(demands: Demands) -> Device | None:
         (device,) = sharding.device_set
         if found not in (None, device):
             raise ValueError(
-                f"jit: in_shardings and out_shardings name {found!r} and {device!r}: a program "
-                "runs on one device"
+                f"jit: in_shardings and out_shardings name {found!r} and {device!r}, but a "
+                "program runs on one device"
             )
         found = device
     return found
@@ -387,8 +387,8 @@ class JitFunction(Dispatcher, Generic[P, R]):
 
         if is_described(place[0]):
             raise BackendUnavailable(
-                f"jit of {name_of(self._fun)}: {place[0]!r} are described and run nothing; compile "
-                "for them with .lower(...).compile()"
+                f"jit of {name_of(self._fun)}: {place[0]!r} are only described, so they cannot "
+                "run programs; compile for them with .lower(...).compile()"
             )
         logs = config.log_compiles
         tiered = config.tiered if self._tiered is None else self._tiered
@@ -442,7 +442,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
             if device not in (None, sharded):
                 raise ValueError(
                     f"received incompatible devices: arguments of jit of {name_of(self._fun)} are "
-                    f"committed to {device!r}, and its shardings are on {sharded!r}"
+                    f"committed to {device!r}, but its shardings are on {sharded!r}"
                 )
             return sharded, True
         return (default_device(), False) if device is None else (device, True)

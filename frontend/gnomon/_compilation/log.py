@@ -34,8 +34,8 @@ def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
     name = name_of(fun)
     if config.no_tracing:
         raise RuntimeError(
-            f"re-tracing function {name} for `jit`, but 'no_tracing' is set: it was not called "
-            f"before with arguments of these types, {_types(call)}"
+            f"re-tracing function {name} for `jit`, but 'no_tracing' is set: it has not been "
+            f"called with arguments of these types, {_types(call)}"
         )
     if config.explain_cache_misses:
         _log.warning(_explanation(fun, call))
@@ -90,13 +90,13 @@ def _explanation(fun: Callable[..., Any], call: Any) -> str:
     else:
         lines.append(f"  never seen input type signature of {name_of(fun)}")
         signature = _signature(call)
-        closest = max(before, key=lambda other: _likeness(signature, other))
+        closest = max(before, key=lambda other: _similarity(signature, other))
         names = call.leaf_names(fun)
         lines += [f"    {text}" for text in _differences(names, signature, closest)]
     return "\n".join(lines)
 
 
-def _likeness(a: _Signature, b: _Signature) -> int:
+def _similarity(a: _Signature, b: _Signature) -> int:
     equal = [x == y for x, y in zip(a[1], b[1], strict=False)]
     return sum(equal) + len(equal) * ((a[0] == b[0]) + (repr(a[2]) == repr(b[2])))
 

@@ -36,8 +36,8 @@ def no_compiler_options(what: str, options: Options) -> None:
     """Raise `NotImplementedError` if compiler options are given, which are XLA's."""
     if options:
         raise NotImplementedError(
-            f"{what}: compiler_options {sorted(options)} are XLA's, and nothing here takes them; "
-            "leave them away (docs/devices.md and docs/targets.md tell what can be chosen)"
+            f"{what}: compiler_options {sorted(options)} are XLA's and are not supported; omit "
+            "them (docs/devices.md and docs/targets.md list the supported choices)"
         )
 
 
@@ -86,14 +86,14 @@ class Lowered(Stage):
         stage = names.get(dialect, dialect)
         if stage not in vars(self.stages):
             raise ValueError(
-                f"as_text: there is no stage {dialect!r}; give one of 'traced', 'gnomon', "
+                f"as_text: there is no stage {dialect!r}; the stages are 'traced', 'gnomon', "
                 "'legalized', 'stablehlo'"
             )
         text = getattr(self.stages, stage)
         return str(text.located if debug_info else text.plain)
 
     def explore(self, *, target: str | None = None, code: bool = True) -> ExplorerPage:
-        """One HTML page with the user's source beside every stage of the program.
+        """One HTML page with the user's source next to every stage of the program.
 
         Each line is linked with the operations that it became, up to kernels and assembly where
         IREE compiles the program. The page also shows what each pass changed, an estimate of the
@@ -144,7 +144,7 @@ class Lowered(Stage):
           UnsupportedOnTarget: the target does not support an op or a dtype of the program.
         """
         no_compiler_options("compile", compiler_options)
-        self._shardings.tell_inspections(self._device)
+        self._shardings.report_inspections(self._device)
         if target is not None:
             return self._compile_for(target)
         if is_described(self._device):
@@ -227,9 +227,9 @@ class Compiled(Stage):
         Raises:
           ValueError: the program calls Python.
         """
-        tell = getattr(self.executable, "serialize", None)
-        if tell is not None:
-            return bytes(tell())
+        serialize = getattr(self.executable, "serialize", None)
+        if serialize is not None:
+            return bytes(serialize())
         return self._lowered.compile(target=self._device.platform).serialize()
 
     def cost_analysis(self) -> dict[str, float]:
@@ -238,8 +238,8 @@ class Compiled(Stage):
 
     def memory_analysis(self) -> Any:
         """The bytes of arguments, results and temporaries; None if the compiler reports none."""
-        tell = getattr(self.executable, "memory_analysis", None)
-        return None if tell is None else tell()
+        analyze = getattr(self.executable, "memory_analysis", None)
+        return None if analyze is None else analyze()
 
     @property
     def input_shardings(self) -> Any:
@@ -270,14 +270,14 @@ class Compiled(Stage):
         if tree != expected.tree:
             raise TypeError(
                 f"the function was compiled for arguments of structure {expected.tree}, called "
-                f"with {tree} (static arguments are left out of the call)"
+                f"with {tree} (omit static arguments)"
             )
         device = committed_device(leaves, lambda i: f"argument {i} of the compiled function")
         if device is not None and device is not self._device:
             raise ValueError(
-                f"the function was compiled for {self._device!r}, called with arguments "
-                f"that are committed to {device!r}: bring them there with gnomon.device_put, or "
-                "compile for them"
+                f"the function was compiled for {self._device!r}, called with arguments that are "
+                f"committed to {device!r}; move them there with gnomon.device_put, or compile for "
+                "their device"
             )
         for i, (leaf, other) in enumerate(zip(leaves, expected.leaves, strict=True)):
             if is_tracer(leaf):
@@ -300,6 +300,5 @@ class Compiled(Stage):
             return
         name = self._lowered._call.leaf_names(self._lowered._fun)[i]
         raise ValueError(
-            f"{name} has another sharding than the function was compiled for: it has {given}, and "
-            f"the program takes {wanted}"
+            f"{name} has the sharding {given}, but the function was compiled for {wanted}"
         )

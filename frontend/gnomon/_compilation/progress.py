@@ -16,7 +16,7 @@ __all__ = ["explained"]
 def explained(name: str) -> Iterator[None]:
     """While in the context, write the number of compiled kernels and the time to standard error.
 
-    A terminal shows one line that is rewritten; otherwise each step is a line of its own.
+    A terminal shows one line that is rewritten; otherwise each step is a separate line.
 
     Args:
       name: the name of the function.
@@ -28,14 +28,14 @@ def explained(name: str) -> Iterator[None]:
         line = f"\r\x1b[K{text}" if terminal else f"{text}\n"
         print(line, end=end if terminal else "", file=sys.stderr, flush=True)
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         seconds = time.perf_counter() - start
         write(f"compiling {name}: {done} of {total} kernels after {seconds:.1f} s", "")
 
     write(f"compiling {name}", "")
     outcome = "gave up compiling"
     try:
-        with listening(tell):
+        with listening(report):
             yield
         outcome = "compiled"
     finally:

@@ -17,7 +17,7 @@ from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained
 from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.constraints import constraint_mesh, resolved
 from gnomon._tracing.function import Traced
-from gnomon._tracing.inspections import any_inspections, tell
+from gnomon._tracing.inspections import any_inspections, report_shardings
 from gnomon._tracing.partitioned import annotate, named
 from gnomon._tracing.shardings import (
     check_fits,
@@ -79,7 +79,7 @@ class Demands:
         args, kwargs = tree_util.tree_unflatten(call.tree, list(range(len(call.leaves))))
         if kwargs:
             raise ValueError(
-                "jit: in_shardings are of positional arguments, got the keyword arguments "
+                "jit: with in_shardings, pass arguments by position; got the keyword arguments "
                 f"{', '.join(kwargs)}"
             )
         found = broadcast_prefix(
@@ -127,7 +127,7 @@ class Shardings:
       place: the device of the shardings, or the group of their devices; None if there are no
         shardings.
       ins: the sharding of each leaf of the call, or None.
-      captured: likewise for each array that the program closes over.
+      captured: the sharding of each array that the program closes over.
       outs: the sharding of each result; None where there is no mesh.
       inspected: the values whose shardings the program asks for.
     Raises:
@@ -204,9 +204,9 @@ class Shardings:
         if self._mesh is not None and self.outs is not None and self._mesh.size > 1:
             annotate(program, self._mesh, [*self.ins, *self.captured], self.outs)
 
-    def tell_inspections(self, device: Device) -> None:
+    def report_inspections(self, device: Device) -> None:
         """Call the callbacks of sharding inspections, for the mesh or else for ``device``."""
-        tell(self.inspected, device if self._mesh is None else self._mesh)
+        report_shardings(self.inspected, device if self._mesh is None else self._mesh)
 
 
 def _is_alike(mesh: Mesh, constrained: Mesh | None) -> bool:
@@ -226,8 +226,8 @@ def _check_argument(
         has = sharding_in(leaf)
     if has is not None and not sharding.is_equivalent_to(has, len(shape)):
         raise ValueError(
-            f"{describe()} has another sharding than in_shardings say: it has {has}, and "
-            f"in_shardings say {sharding}. Move it with gnomon.device_put"
+            f"{describe()} does not have the sharding of in_shardings: it has {has}, not "
+            f"{sharding}. Move it with gnomon.device_put"
         )
 
 

@@ -27,7 +27,7 @@ CompilerOptions = dict[str, str | bool]
 
 
 class ShapeDtypeStruct:
-    """A stand-in for an array where only its type matters.
+    """A substitute for an array where only its type matters.
 
     Attributes:
       shape, dtype, weak_type: those of the array.
@@ -235,7 +235,7 @@ class TracedFunction(Stage):
 
 @runtime_checkable
 class Wrapped(Protocol):
-    """A function that can be traced, lowered and compiled: what `jit` returns."""
+    """A function that can be traced, lowered and compiled; `jit` returns one."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function, compiled for these arguments."""

@@ -24,7 +24,7 @@ from gnomon._tracing.bind import as_operand, bind, trace_for
 from gnomon._tracing.constraints import constraint_mesh
 from gnomon._tracing.evaluation import check_execution, evaluator, invalid_value
 from gnomon._tracing.explicit import retyped
-from gnomon._tracing.inspections import any_inspections, tell
+from gnomon._tracing.inspections import any_inspections, report_shardings
 from gnomon._tracing.on_device import place_of, run_program
 from gnomon._tracing.on_mesh import run_program_on_mesh
 from gnomon._tracing.shardings import mesh_of, program_shardings, propagated, sharding_in
@@ -295,7 +295,7 @@ def _known_shardings(
         shardings = program_shardings(program, name, operands, mesh, inspected)
     elif any_inspections():
         propagated(program, body, [None] * len(body.argument_types), None, inspected)
-    tell(inspected, where)
+    report_shardings(inspected, where)
     return shardings
 
 

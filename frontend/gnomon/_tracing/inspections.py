@@ -18,7 +18,7 @@ from gnomon.dialects.callbacks import Callback, callback_of
 from gnomon.dialects.emit import ops
 from gnomon.passes.propagate_shardings import Inspected
 
-__all__ = ["any_inspections", "inspect", "tell"]
+__all__ = ["any_inspections", "inspect", "report_shardings"]
 
 # Set when the first inspection is made; before, no program need be searched for one.
 _inspections = threading.Event()
@@ -50,7 +50,7 @@ def any_inspections() -> bool:
     return _inspections.is_set()
 
 
-def tell(found: Sequence[Inspected], where: Mesh | Any) -> None:
+def report_shardings(found: Sequence[Inspected], where: Mesh | Any) -> None:
     """Call the callbacks of inspections.
 
     Args:
