@@ -145,9 +145,20 @@ types = []
 sm(lambda v: (types.append(str(lib.typeof(v))), v)[1], X, X)(V)
 out = sorted(set(types))
 """
+_PRINTED = """
+W3 = xnp.arange(3.0)
+out = []
+def f(v, w):
+    total = lax.psum(v * w.sum(), 'x')
+    out.extend([str(v), f'{w}', str(total)])
+    if lax.psum(w.sum(), ('x', 'y')) > 0:
+        return total
+    return v
+sm(f, (P('x', 'y'), P()), P(None, 'y'))(xnp.arange(16.0).reshape(8, 2), W3)
+"""
 COMPARISON = Comparison(
     {name: f"{_BEFORE}out = np.asarray({text})" for name, text in VALUES.items()}
-    | {"the type of a shard": _BEFORE + _TYPES}
+    | {"the type of a shard": _BEFORE + _TYPES, "what is printed": _BEFORE + _PRINTED}
 )
 
 
@@ -160,11 +171,34 @@ def test_the_type_of_a_shard_is_that_of_jax() -> None:
     COMPARISON.check_equal("the type of a shard")
 
 
+def test_values_outside_of_jit_are_printed_as_by_jax() -> None:
+    COMPARISON.check_equal("what is printed")
+
+
 # ------------------------------------------------------------------------------------- gnomon's own
 
 
 def _mesh() -> Any:
     return gn.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+
+
+def test_values_that_cannot_be_printed() -> None:
+    shown = []
+
+    def effects(v: Any) -> Any:
+        gn.debug.callback(lambda x: None, v)
+        return (shown.append(str(v)), v)[1]
+
+    def varies(v: Any) -> Any:
+        return v if v.sum() > 0 else -v
+
+    _mapped(effects, P("x"), P("x"))(V)
+    gn.jit(_mapped(lambda v: (shown.append(str(v)), v)[1], P("x"), P("x")))(V)
+    assert [text.partition(" in ")[0] for text in shown] == ["Traced<float32[2]{V:x}>"] * 2
+    with pytest.raises(gn.errors.TracerBoolConversionError):
+        _mapped(varies, P("x"), P("x"))(V)
+    with pytest.raises(gn.errors.TracerBoolConversionError):
+        _mapped(varies, P("x"), P("x"), check_vma=False)(V)
 
 
 def _mapped(f: Any, in_specs: Any, out_specs: Any, **kwargs: Any) -> Any:

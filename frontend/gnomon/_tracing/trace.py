@@ -64,6 +64,7 @@ class Trace:
       sources: the arrays that are passed for the arguments, where there are any.
       names: names of the arguments in messages.
       differentiates: whether the traced function is differentiated.
+      members: what tells the values of the members of a mesh, where they are known already.
       made: weak references to its tracers, under `check_tracer_leaks`.
     """
 
@@ -80,6 +81,7 @@ class Trace:
         "ip",
         "level",
         "made",
+        "members",
         "memo",
         "names",
         "program",
@@ -112,6 +114,7 @@ class Trace:
         self.differentiates = differentiates
         self.captures: list[Array] = []
         self.finished = False
+        self.members: Any = None
         # Derived data that lives as long as the program (functions traced once, ...).
         self.memo: dict[Any, Any] = parent.memo if parent else {}
         self._captured: dict[int, ir.Value] = {}
@@ -341,8 +344,15 @@ class Tracer(Array):
     def __repr__(self) -> str:
         return f"Traced<{self.aval}> in {self._trace.what}"
 
+    def __str__(self) -> str:
+        trace = self._trace
+        told = None
+        if trace.members is not None and not trace.finished:
+            told = trace.members.told(trace, self._ssa)
+        return repr(self) if told is None else str(told)
+
     def __format__(self, spec: str) -> str:
-        return format(repr(self), spec)
+        return format(str(self), spec)
 
     def describe_origin(self) -> str:
         """Where the value comes from: the argument, or the user's line."""
@@ -370,7 +380,9 @@ class Tracer(Array):
         return value
 
     def _scalar(self, error: type[Exception]) -> Any:
-        value = self.concrete()
+        value, trace = self.concrete(), self._trace
+        if value is None and trace.members is not None:
+            value = trace.members.known(trace, self._ssa, self.aval.vma)
         if value is None:
             raise error(self)
         return wrap(value)

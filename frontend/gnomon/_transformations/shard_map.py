@@ -27,9 +27,10 @@ from gnomon._tracing.function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing.stack import named_axes
+from gnomon._tracing.stack import innermost_trace, named_axes
 from gnomon._tracing.trace import is_tracer
 from gnomon._transformations.mapped_shardings import device_mesh, give_shardings, place_operands
+from gnomon._transformations.member_values import MemberValues
 from gnomon._trees.prefixes import broadcast_prefix
 from gnomon.dialects.shard_map import Spec
 from gnomon.dialects.shard_map import shard_map as shard_map_op
@@ -443,7 +444,14 @@ def map_shards(
         operands = place_operands(operands, in_specs, placed, manual, what)
     sizes = {str(name): mesh.shape[name] for name in manual}
 
+    members = MemberValues.of(
+        operands, tuple(map(_spec_of, in_specs)), mesh, tuple(sizes), checked=check_vma
+    )
+
     def traced_call(tracers: list[Any]) -> tuple[Any, Any]:
+        trace = innermost_trace()
+        if members is not None and trace is not None:
+            trace.members = members
         with _manual_axes(mesh, manual), named_axes(sizes, checked=check_vma):
             out = call(tracers)
             return out, list(out_specs(out))
