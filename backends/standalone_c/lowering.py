@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gnomon.backends import profiling
-from gnomon.backends.compilation import Artifact, Lowering, Observer, serialize
+from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.pjrt.legalize import RULES
@@ -14,9 +14,8 @@ from gnomon.dialects.body import operands_of, results_of
 from gnomon.dialects.contract import REGISTRY, all_operations
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.linear_algebra.host import on_host
-from gnomon.dialects.mlir import ir, stablehlo
+from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, type_of
-from gnomon.passes.cost import Cost
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["CBackend"]
@@ -63,11 +62,7 @@ class CBackend:
 
     def lower_stablehlo(self, module: ir.Module) -> Artifact:
         """An artifact of a program that is StableHLO from the start."""
-        signature = Program(module).signature("main")
-        portable = serialize(module, stablehlo.get_current_version())
-        return Artifact(
-            portable, signature.arguments, signature.results, Cost(), plan=_clone(module)
-        )
+        return Lowering(Program(module), keep_stages=True).artifact(plan=_clone(module))
 
 
 def _clone(module: ir.Module) -> Any:
