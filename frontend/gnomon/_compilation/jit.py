@@ -48,7 +48,7 @@ from gnomon._sharding.device import (
 )
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.sharding import SingleDeviceSharding
-from gnomon._tracing import evaluation, on_device, on_mesh, partitioned
+from gnomon._tracing import evaluation, on_device, on_mesh, partitioned, region_cache
 from gnomon._tracing.bind import as_operand, operand_of, trace_for
 from gnomon._tracing.cache import TraceCache
 from gnomon._tracing.constraints import constrained
@@ -557,6 +557,7 @@ def clear_caches() -> None:
         traces.clear()
     forget_signatures()
     evaluation.clear_caches()
+    region_cache.clear()
     on_device.clear_caches()
     on_mesh.clear_caches()
     partitioned.clear_caches()

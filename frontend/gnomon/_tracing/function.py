@@ -27,6 +27,7 @@ from gnomon._tracing.explicit import retyped
 from gnomon._tracing.inspections import any_inspections, report_shardings
 from gnomon._tracing.on_device import place_of, run_program
 from gnomon._tracing.on_mesh import run_program_on_mesh
+from gnomon._tracing.region_cache import Regions
 from gnomon._tracing.shardings import mesh_of, program_shardings, propagated, sharding_in
 from gnomon._tracing.stack import active, innermost_trace
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
@@ -362,9 +363,18 @@ def bind_bodies(
     operands: Sequence[Any],
     bodies: Sequence[Body],
     params: dict[str, Any],
+    regions: Regions | None = None,
 ) -> list[Any]:
-    """Apply an op with bodies to arrays: evaluated, or emitted."""
+    """Apply an op with bodies to arrays: evaluated, or emitted.
+
+    Args:
+      op, program, operands, bodies, params: the op; ``program`` has the functions that it calls.
+      regions: the traced functions that the bodies are made of, if they may be kept.
+    """
     trace = trace_for(operands)
+    is_kept = regions is not None and regions.is_kept
+    if is_kept and (trace is not None or not _on_host(place_of(operands, op.full_name))):
+        bodies = [body.clone() for body in bodies]  # the op takes over the bodies
     if trace is not None:
         values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
         return [trace.tracer(v) for v in values]
@@ -389,11 +399,15 @@ def bind_bodies(
             shardings = _known_shardings(program, main, operands, place)
         finally:
             program.erase(main)
-    run = evaluator(program)
-    prepared = [run.prepare(body) for body in bodies]
+    prepared = None if regions is None else regions.take_runs()
+    if prepared is None:
+        run = evaluator(program)
+        prepared = [run.prepare(body) for body in bodies]
     arrays = [concrete_value(o) for o in operands]
     with np.errstate(all="ignore"):
         results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
+    if regions is not None:
+        regions.give_back(prepared)
     return _on_place(results, place, shardings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from gnomon._tracing.function import (
     trace_function,
     with_avals,
 )
+from gnomon._tracing.region_cache import Regions, traced_regions
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
@@ -46,7 +48,7 @@ def _check_carry(
     different = [
         f"  carry{path_to(in_tree, i)} is {a} before and {b} after"
         for i, (a, b) in enumerate(zip(in_avals, outs, strict=True))
-        if a.shape != b.shape or a.dtype != b.dtype or a.vma != b.vma or not split_alike(a, b)
+        if _differ(a, b)
     ]
     casts = sorted({n for a, b in zip(in_avals, outs, strict=True) for n in b.vma - a.vma})
     if different:
@@ -62,6 +64,11 @@ def _check_carry(
                 else ""
             )
         )
+
+
+def _differ(a: ShapedArray, b: ShapedArray) -> bool:
+    """Whether types of a carry before and after the body differ in more than the weak type."""
+    return a.shape != b.shape or a.dtype != b.dtype or a.vma != b.vma or not split_alike(a, b)
 
 
 def _promote(
@@ -139,12 +146,15 @@ def scan(
         )
     )
 
-    def trace() -> tuple[Traced, int]:
+    def trace() -> tuple[Regions, Traced, int]:
         avals = [c.aval for c in carry]
-        slice_avals = [_slice_aval(x.aval).strip_weak_type() for x in slices]
-        return _trace_pair(f, in_tree, [*avals, *slice_avals], carry_tree)
+        avals += [_slice_aval(x.aval).strip_weak_type() for x in slices]
+        regions, (traced,) = traced_regions(
+            "scan", [f], (in_tree, tuple(avals)), lambda: [_trace_pair(f, in_tree, avals)]
+        )
+        return regions, traced, traced.extra[0].num_leaves
 
-    traced, count = trace()
+    regions, traced, count = trace()
     for _ in carry:
         if count != len(carry):
             break
@@ -152,13 +162,14 @@ def scan(
         if promoted is None:
             break
         carry = promoted
-        traced, count = trace()
+        regions, traced, count = trace()
     out_carry_tree, _ = traced.extra
     in_avals = [c.aval for c in carry]
     _check_carry("scan", carry_tree, in_avals, out_carry_tree, traced.avals[:count])
 
     slice_types = [x.aval.update(shape=x.shape[1:]).type for x in slices]
-    body = captures_first(traced, [*(a.type for a in in_avals), *slice_types])
+    types = [*(a.type for a in in_avals), *slice_types]
+    bodies = regions.bodies(lambda: [captures_first(traced, types)])
     params = {
         "consts": len(traced.captures),
         "carry": len(carry),
@@ -167,7 +178,7 @@ def scan(
         "unroll": int(unroll),
     }
     operands = [*traced.captures, *carry, *slices]
-    results = bind_bodies(ops.scan, traced.program, operands, [body], params)
+    results = bind_bodies(ops.scan, traced.program, operands, bodies, params, regions)
     stacked = [_stacked_aval(aval, steps) for aval in traced.avals[count:]]
     outs = with_avals(results, [*traced.avals[:count], *stacked])
     # The function may return a list, and so does the scan.
@@ -229,8 +240,7 @@ def _trace_pair(
     f: Callable[[Any, Any], tuple[Any, Any]],
     in_tree: Any,
     avals: Sequence[ShapedArray],
-    carry_tree: Any,
-) -> tuple[Traced, int]:
+) -> Traced:
     """Trace the body of a scan; the structures of carry and output are the trace's extra data."""
 
     def call(tracers: list[Any]) -> tuple[Any, Any]:
@@ -242,8 +252,7 @@ def _trace_pair(
         trees = tree_util.tree_structure(out[0]), tree_util.tree_structure(out[1])
         return out, trees
 
-    traced = trace_function(call, f, "scan", avals, staging=True)
-    return traced, traced.extra[0].num_leaves
+    return trace_function(call, f, "scan", avals, staging=True)
 
 
 def _scan_length(slices: Sequence[Array], tree: Any, length: int | None) -> int:
@@ -301,7 +310,20 @@ def while_loop(
             pass  # the condition is traced after all
     carry, tree = leaves_of(init_val, "while_loop's init_val")
     in_tree = tree_util.tree_structure((init_val,))
-    traced = trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
+
+    def trace() -> tuple[Regions, list[Traced]]:
+        avals = [c.aval for c in carry]
+
+        def trace_both() -> list[Traced]:
+            body = trace_body(body_fun, "while_loop", in_tree, avals)
+            if body.tree != tree or any(starmap(_differ, zip(avals, body.avals, strict=True))):
+                return [body]  # an error, or the body is traced again
+            return [body, trace_body(cond_fun, "while_loop", in_tree, avals, body.program)]
+
+        key = in_tree, tuple(avals)
+        return traced_regions("while_loop", [body_fun, cond_fun], key, trace_both)
+
+    regions, (traced, *rest) = trace()
     for _ in carry:
         if traced.tree != tree:
             break
@@ -309,19 +331,20 @@ def while_loop(
         if promoted is None:
             break
         carry = promoted
-        traced = trace_body(body_fun, "while_loop", in_tree, [c.aval for c in carry])
+        regions, (traced, *rest) = trace()
     avals = [c.aval for c in carry]
     _check_carry("while_loop", tree, avals, traced.tree, traced.avals)
-    condition = trace_body(cond_fun, "while_loop", in_tree, avals, traced.program)
+    (condition,) = rest
     if condition.tree != tree_util.tree_structure(0) or condition.avals[0].type != TensorType(
         (), np.dtype(np.bool_)
     ):
         shown = condition.avals[0] if len(condition.avals) == 1 else condition.tree
         raise TypeError(f"while_loop: cond_fun must return a boolean scalar, got {shown}")
-    bodies = [captures_first(part, [a.type for a in avals]) for part in (condition, traced)]
+    types = [a.type for a in avals]
+    bodies = regions.bodies(lambda: [captures_first(p, types) for p in (condition, traced)])
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
-    results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
+    results = bind_bodies(ops.while_, traced.program, operands, bodies, params, regions)
     # Members that take more steps have other values.
     decides = condition.avals[0].vma
     final = [aval.update(vma=aval.vma | decides) for aval in traced.avals]

@@ -1,0 +1,184 @@
+"""What a function depends on besides its arguments, as a key.
+
+Two functions with equal keys run the same code on the same values, so one trace serves both. The
+key holds the code, and the values of defaults, closure cells and global names; functions among
+these are followed. Arrays and modules are compared by identity, numbers by value.
+
+A function without a key depends on something that may change unnoticed, such as a list, an object
+of the user's class or a module of the user, or does more than compute, such as printing.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gnomon._arrays.concrete import ConcreteArray
+from gnomon._native import Dispatcher
+
+__all__ = ["Closure", "closure_of"]
+
+# The packages whose modules do not change, and whose objects depend on nothing else.
+_PACKAGES = frozenset({"gnomon", "numpy", "ml_dtypes", "math", "cmath", "operator", "functools"})
+_CONSTANTS = (bool, int, str, bytes, type(None), type(Ellipsis))
+# Names of builtin functions that do more than compute, or read what the key does not hold.
+_IMPURE = frozenset(
+    ("print", "input", "open", "next", "iter", "exec", "eval", "globals", "locals", "vars")
+    + ("setattr", "delattr")
+)
+# A function that refers to more values is not worth a key.
+_MAX_VALUES = 200
+
+
+class _Same:
+    """A value that is compared by identity, and kept alive only on request."""
+
+    __slots__ = ("_hash", "_value")
+
+    def __init__(self, value: Any, *, weak: bool) -> None:
+        self._hash = id(value)
+        self._value: Any = weakref.ref(value) if weak else lambda: value
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same) or self._hash != other._hash:
+            return False
+        value = self._value()
+        return value is not None and value is other._value()
+
+
+class Closure:
+    """What some functions depend on.
+
+    Attributes:
+      key: equal for functions that run the same code on the same values. It keeps no array alive.
+      arrays: the arrays among the values.
+    """
+
+    __slots__ = ("arrays", "key")
+
+    def __init__(self, key: Hashable, arrays: Sequence[ConcreteArray]) -> None:
+        self.key = key
+        self.arrays = arrays
+
+
+class _NoKeyError(Exception):
+    """Raised for a value that may change unnoticed."""
+
+
+def closure_of(functions: Sequence[Callable[..., Any]]) -> Closure | None:
+    """What functions depend on; None if that may change unnoticed."""
+    reader = _Reader()
+    try:
+        key = tuple([reader.of(function) for function in functions])
+    except (_NoKeyError, RecursionError):
+        return None
+    return Closure(key, reader.arrays)
+
+
+class _Reader:
+    """Makes keys of values."""
+
+    def __init__(self) -> None:
+        self.arrays: list[ConcreteArray] = []
+        self._functions: dict[types.FunctionType, int] = {}
+        self._count = 0
+
+    def of(self, value: Any) -> Hashable:
+        """The key of a value."""
+        self._count += 1
+        if self._count > _MAX_VALUES:
+            raise _NoKeyError
+        kind = type(value)
+        if kind is types.FunctionType:
+            return self._of_function(value)
+        if kind in _CONSTANTS:
+            return kind, value
+        if kind in (float, complex):
+            return kind, repr(value)  # 0.0 == -0.0, and nan != nan
+        if kind is ConcreteArray:
+            self.arrays.append(value)
+            return _Same(value, weak=True)
+        if kind is tuple:
+            return (kind, *[self.of(item) for item in value])
+        if kind is functools.partial:
+            items = (value.func, *value.args, *value.keywords.values())
+            return ("partial", tuple(value.keywords), *[self.of(item) for item in items])
+        if kind is types.BuiltinFunctionType and isinstance(
+            value.__self__, (types.ModuleType, type(None))
+        ):
+            return _Same(value, weak=False)
+        if _is_constant(value):
+            return _Same(value, weak=not isinstance(value, (np.ufunc, np.dtype)))
+        raise _NoKeyError
+
+    def _of_function(self, function: types.FunctionType) -> Hashable:
+        known = self._functions.get(function)
+        if known is not None:
+            return "function", known
+        self._functions[function] = len(self._functions)
+        code = function.__code__
+        parts: list[Hashable] = [_Same(code, weak=False)]
+        for cell in function.__closure__ or ():
+            try:
+                parts.append(self.of(cell.cell_contents))
+            except ValueError:  # the cell is empty
+                raise _NoKeyError from None
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            parts.append(self.of(default))
+        if not _is_of_package(function.__module__):
+            names = _global_names(code)
+            if not names.isdisjoint(_IMPURE):
+                raise _NoKeyError
+            outside = function.__globals__
+            for name in names:
+                if name in outside:
+                    parts.append((name, self.of(outside[name])))
+        return tuple(parts)
+
+
+def _is_of_package(module: Any) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] in _PACKAGES
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a value other than a function or an array never changes."""
+    if isinstance(value, types.ModuleType):
+        return _is_of_package(value.__name__) or value is math
+    if isinstance(value, type):
+        return (
+            value.__module__ == "builtins"
+            or _is_of_package(value.__module__)
+            or (issubclass(value, tuple) and hasattr(value, "_fields"))
+        )
+    if isinstance(value, (np.ufunc, np.dtype)):
+        return True
+    if isinstance(value, Dispatcher):
+        return True  # A jitted function ignores later changes of what it closes over.
+    # Such as a ufunc, but not a function of the user with a custom derivative.
+    return (
+        callable(value)
+        and _is_of_package(type(value).__module__)
+        and not hasattr(value, "__wrapped__")
+    )
+
+
+@functools.lru_cache(1024)
+def _global_names(code: types.CodeType) -> frozenset[str]:
+    """The names that code and the functions in it may look up in the globals, and attributes."""
+    return frozenset(name for each in _nested(code) for name in each.co_names)
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
