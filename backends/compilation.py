@@ -85,7 +85,7 @@ class Stages:
 
 
 class Portable:
-    """A module of StableHLO as a portable artifact, serialized when it is first asked for.
+    """A module of StableHLO as a portable artifact, serialized on first use.
 
     Serializing takes longer than lowering, and programs that are only printed do not need it.
 
