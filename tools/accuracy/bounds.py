@@ -166,8 +166,6 @@ FUNCTIONS = (
         "numpy.sinc",
         intervals=((-20.0, 20.0),),
         near=multiples(1.0),
-        own=dict.fromkeys(DTYPES, 4.0),
-        reason="products with pi, a sine and a quotient are rounded one after the other",
     ),
     Function("lax.erf", intervals=((-6.0, 6.0),), near=(0.5, 1.0)),
     Function(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -381,6 +382,9 @@ def sinc(x: ArrayLike, /) -> Array:
     r"""Elementwise :math:`\sin(\pi x) / (\pi x)`, which is 1 at 0."""
     (x,) = promoted_dtypes("sinc", INEXACT_KIND, x)
     accept("sinc", x, FLOAT_OR_COMPLEX)
+    if x.dtype.itemsize == 2:
+        wide = bind(ops.convert, x, dtype=np.dtype(np.float32))
+        return bind(ops.convert, sinc(wide), dtype=x.dtype)
     angle = bind(ops.mul, x, constant_like(x, np.pi))
     is_zero = bind(ops.eq, x, zero_like(x))
     safe = select_op(is_zero, constant_like(x, 1), angle)
@@ -397,11 +401,47 @@ def sinc(x: ArrayLike, /) -> Array:
         return select_op(is_zero, series, bind(ops.div, bind(ops.sin, safe), safe))
     # Subtract whole numbers, which is exact, and take the sine of the rest.
     whole = bind(ops.round, x, rounding_method="TO_NEAREST_EVEN")
-    sine = bind(ops.sin, bind(ops.mul, bind(ops.sub, x, whole), constant_like(x, np.pi)))
+    rest = bind(ops.sub, x, whole)
+    reduced = bind(ops.mul, rest, constant_like(x, np.pi))
+    sine, cosine = bind(ops.sin, reduced), bind(ops.cos, reduced)
     half = bind(ops.mul, whole, constant_like(x, 0.5))
     is_odd = bind(ops.ne, bind(ops.floor, half), half)
-    sine = select_op(is_odd, bind(ops.neg, sine), sine)
-    return select_op(is_zero, series, bind(ops.div, sine, safe))
+    sine, cosine = (select_op(is_odd, bind(ops.neg, v), v) for v in (sine, cosine))
+    quotient = bind(ops.div, sine, safe)
+    # What the roundings of both products with pi change in the quotient, to first order.
+    difference = bind(
+        ops.sub,
+        bind(ops.mul, cosine, _rounding_of_multiple_of_pi(rest, reduced)),
+        bind(ops.mul, quotient, _rounding_of_multiple_of_pi(x, angle)),
+    )
+    correction = bind(ops.div, difference, safe)
+    is_finite = bind(ops.is_finite, correction)  # it is not where pi times x is not
+    correction = select_op(is_finite, correction, zero_like(x))
+    corrected = bind(ops.add, quotient, bind(ops.stop_gradient, correction))
+    return select_op(is_zero, series, corrected)
+
+
+def _rounding_of_multiple_of_pi(x: Array, product: Array) -> Array:
+    """How much pi times ``x`` exceeds ``product``, the product in the dtype.
+
+    Both factors are split, so that the products of the high parts are exact. (A fused multiply-add
+    would do, but a compiler may merge its product with ``product``.)
+    """
+    bits = 11 if x.dtype == np.float32 else 25
+    high = bind(ops.reduce_precision, x, exponent_bits=11, mantissa_bits=bits)
+    low = bind(ops.sub, x, high)
+    pi_high = math.ldexp(round(math.ldexp(math.pi, bits - 1)), 1 - bits)
+    pi_low = float(_PI - np.longdouble(pi_high))
+
+    def times(part: Array, factor: float) -> Array:
+        return bind(ops.mul, part, constant_like(x, factor))
+
+    error = bind(ops.sub, times(high, pi_high), product)
+    error = bind(ops.add, error, times(low, pi_high))
+    return bind(ops.add, error, times(x, pi_low))
+
+
+_PI = np.longdouble("3.14159265358979323846264338327950288")
 
 
 def deg2rad(x: ArrayLike, /) -> Array:
