@@ -93,4 +93,8 @@ def test_fits_and_roots() -> None:
         gn.jit(lambda p: gnp.roots(p, strip_zeros=False))(gnp.array([0.0, 1.0, -2.0]))
     )
     assert_near(kept, [2.0, np.nan], 4)
+    with pytest.raises(gn.errors.ConcretizationTypeError, match="pass strip_zeros=False"):
+        gn.jit(gnp.roots)(gnp.array([0.0, 1.0, -2.0]))
+    closed = gnp.array([0.0, 0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(gn.jit(lambda: gnp.trim_zeros(closed[:-1]))(), [1.0])
     assert_near(gnp.poly(gnp.array([[1.0, 2.0], [0.0, 3.0]])), [1, -4, 3], 8)

@@ -13,6 +13,8 @@ from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, ArraysLike, ShapeLike
 from gnomon._arrays.array import Array
+from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.trace import concrete_value
 from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum
@@ -298,9 +300,13 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
     front, back = "f" in trim.lower(), "b" in trim.lower()
     if not axes or not (front or back):
         return x
-    # The bool of a traced array raises an error that says what to do.
-    bool(any_(x))
-    value = np.asarray(x)
+    value = concrete_value(x)
+    if value is None:
+        raise ConcretizationTypeError(
+            x,
+            "The size of the result of trim_zeros depends on values that are not known; of roots, "
+            "pass strip_zeros=False.",
+        )
     index = []
     for d in range(x.ndim):
         used = np.nonzero((value != 0).any(axis=tuple(e for e in range(x.ndim) if e != d)))[0]
