@@ -16,11 +16,12 @@ from pathlib import Path
 from types import TracebackType
 
 import gnomon.tools
+import gnomon_runtime
 from gnomon._diagnostics.source_location import is_internal
 
 __all__ = ["TOOLS", "Place", "describe_error", "describe_parse_error"]
 
-TOOLS = tuple(root + os.sep for root in gnomon.tools.__path__)
+TOOLS = tuple(root + os.sep for root in (*gnomon.tools.__path__, *gnomon_runtime.__path__))
 # The forms of places in messages: `"f.py":3:0` with or without `loc(...)`, and `f.mlir:3:5:`.
 _NAMED = re.compile(r'\s*\(?(?:loc\()*(?:"[^"]*"\()*"([^"]+)":(\d+):(\d+)\)*')
 _PARSED = re.compile(r'"-":(\d+):(\d+): (.*)')
@@ -92,6 +93,8 @@ def describe_error(error: BaseException, located: str = "") -> str:
     places = list(_user_places(error.__traceback__))
     if places:
         return _shown(places[::-1], f"{type(error).__name__}: {message}")
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"gnomon: {error.filename}: {error.strerror}"
     return f"gnomon: {type(error).__name__}: {message}"
 
 

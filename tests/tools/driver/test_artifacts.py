@@ -89,3 +89,12 @@ def test_programs_that_artifacts_cannot_hold(model: Path, capsys: Capture) -> No
     Path("a.mlir").write_text("func.func @main() { return }")
     assert main(["compile", "a.mlir", "-o", "a.gnm", "--target=cdua"]) == 2
     assert "unknown target 'cdua'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("inspect", "no.gnm"), ("run", "no.mlir")])
+def test_a_missing_file_is_named_without_lines_of_the_driver(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(list(words)) == 1
+    assert capsys.readouterr().err == f"gnomon: {words[1]}: No such file or directory\n"
