@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import sys
 import tempfile
 import time
@@ -19,9 +20,10 @@ import gnomon
 import gnomon.numpy as gnp
 from gnomon.backends import platforms
 from gnomon.backends.cache import cache_directory, default_cache, is_private
-from gnomon.backends.errors import BackendUnavailable, GnomonRuntimeError
+from gnomon.backends.errors import BackendUnavailable, CompilerUnavailable, GnomonRuntimeError
 from gnomon.backends.iree.targets import CPUS, FAMILIES, find_linker
 from gnomon.backends.pjrt.plugin import find_libtpu
+from gnomon.backends.standalone_c import find_compiler
 from gnomon.tools.driver.errors import DriverError
 from gnomon.tools.driver.progress import progress
 from gnomon.tools.driver.tables import columns, size
@@ -179,6 +181,16 @@ def _linker() -> Iterator[Finding]:
         yield Finding("linker", "ok", f"{found.path} ({found.kind})")
 
 
+def _c_compiler() -> Iterator[Finding]:
+    try:
+        found = find_compiler("cpu")
+    except CompilerUnavailable:
+        message = "none: `--emit static-library` needs one; install gcc, clang or ziglang"
+        yield Finding("C compiler", "missing", message)
+    else:
+        yield Finding("C compiler", "ok", shlex.join(found.command))
+
+
 def _compiler() -> Iterator[Finding]:
     # The constant is the time, so that no cache holds the program.
     constant = float(time.time_ns() % 1_000_003)
@@ -245,6 +257,7 @@ _CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _cache,
     _scratch,
     _linker,
+    _c_compiler,
     _compiler,
     _devices,
     _tpu_compiler,
