@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -199,3 +200,17 @@ def test_threads_share_traces() -> None:
         thread.join()
     assert len(results) == 40
     assert len(set(results)) == 1
+
+
+def test_a_hundred_levels_of_jit_fit_on_pythons_stack() -> None:
+    """In a thread, whose stack is empty at first."""
+
+    def nested(depth: int) -> Any:
+        f: Any = gn.jit(gnp.sin)
+        for _ in range(depth):
+            f = gn.jit(lambda x, inner=f: inner(x) * 2)
+        return f
+
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(lambda: gn.eval_shape(nested(100), 1.0)).result()
+    assert found.shape == ()

@@ -479,7 +479,8 @@ class JitFunction(Dispatcher, Generic[P, R]):
         key = self._memo_key(call, [leaf.aval for leaf in leaves])
         known = memo.get((self, key))
         if known is None:
-            known = self._traces.function(key, lambda: self._trace(call))
+            # A partial adds no frame to the stack, which nested jitted functions fill.
+            known = self._traces.function(key, functools.partial(self._trace, call))
             if not any(is_tracer(c) for c in known[1].captures):
                 memo[self, key] = known
         name, traced = known

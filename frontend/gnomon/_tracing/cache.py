@@ -48,9 +48,12 @@ class TraceCache:
         """
         known = self._known.get(key)
         if known is None:
-            traced, is_kept = self._trace(key, trace)
-            if is_kept:
-                return self._known[key]
+            if state.staging is not None:
+                traced = trace()  # Without the frame of `_trace`, which would only call it.
+            else:
+                traced, is_kept = self._trace(key, trace)
+                if is_kept:
+                    return self._known[key]
             name = traced.program.add(traced.name, traced.body)
             traced.program.staged[name] = self._tiered
             known = name, traced
