@@ -341,11 +341,13 @@ class Kernel(Emitter):
 
     def _position(self, op: ir.Operation) -> float:
         """The place of the op of the current block that contains an op; after all if it is last."""
-        while op.operation.block != self.current:
-            parent = op.operation.parent
-            if parent is None:
-                return math.inf
+        # The module has no parent, and no block: MLIR's bindings crash when they are asked for it.
+        while (parent := op.operation.parent) is not None:
+            if op.operation.block == self.current:
+                break
             op = parent
+        else:
+            return math.inf
         if not len(op.operation.results):
             return math.inf
         return self.positions[op.operation.results[0]]
