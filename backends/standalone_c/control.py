@@ -74,10 +74,25 @@ def _move(emitter: Emitter, results: Sequence[Value], buffers: dict[int, Buffer]
             emitter.release(copy)
 
 
+def _outputs(emitter: Emitter, operation: Operation) -> list[Buffer]:
+    """Buffers for the results of a region, held so that the end of its block does not free them."""
+    outputs = [emitter.result(operation, k) for k in range(len(operation.types))]
+    for output in outputs:
+        output.holders += 1
+    return outputs
+
+
+def _kept(outputs: Sequence[Buffer], operation: Operation) -> list[Value]:
+    """The results in the buffers from `_outputs`."""
+    for output in outputs:
+        output.holders -= 1
+    return [Stored(b, t) for b, t in zip(outputs, operation.types, strict=True)]
+
+
 def _branches(emitter: Emitter, operation: Operation) -> list[Value]:
     (index,) = operation.operands
     blocks = [region.blocks[0] for region in operation.op.regions]
-    outputs = [emitter.result(operation, k) for k in range(len(operation.types))]
+    outputs = _outputs(emitter, operation)
     expression = index.element(emitter, ())
     if operation.op.name == "stablehlo.if":
         expression = f"{expression} ? 0 : 1"
@@ -88,7 +103,7 @@ def _branches(emitter: Emitter, operation: Operation) -> list[Value]:
             with emitter.block(label):
                 _branch(emitter, block, outputs)
                 emitter.line("break;")
-    return [Stored(b, t) for b, t in zip(outputs, operation.types, strict=True)]
+    return _kept(outputs, operation)
 
 
 def _branch(emitter: Emitter, block: ir.Block, outputs: Sequence[Buffer]) -> None:
@@ -106,7 +121,7 @@ def _call(emitter: Emitter, operation: Operation) -> list[Value]:
     name = ir.FlatSymbolRefAttr(operation.attribute("callee")).value
     block = emitter.functions[name].regions[0].blocks[0]
     given = [x if x.is_cheap else emitter.stored(x) for x in operation.operands]
-    outputs = [emitter.result(operation, k) for k in range(len(operation.types))]
+    outputs = _outputs(emitter, operation)
     with emitter.block(""):
         names = list([op.operation for op in block.operations][-1].operands)
         hints: dict[ir.Value, Buffer] = {}
@@ -119,7 +134,7 @@ def _call(emitter: Emitter, operation: Operation) -> list[Value]:
     for x, value in zip(operation.operands, given, strict=True):
         if value is not x and isinstance(value, Stored):
             emitter.release(value.buffer)
-    return [Stored(b, t) for b, t in zip(outputs, operation.types, strict=True)]
+    return _kept(outputs, operation)
 
 
 CONTROL: dict[str, Callable[[Emitter, Operation], Sequence[Value]]] = {

@@ -76,14 +76,18 @@ class CSource:
 
 def _identifier(text: str) -> str:
     name = re.sub(r"\W", "_", text).strip("_") or "x"
-    return f"{name}_" if name in _KEYWORDS or name[0].isdigit() else name
+    if name[0].isdigit():
+        name = f"x_{name}"
+    # Variables of the code are a letter and a number, such as t12.
+    taken = name in _KEYWORDS or re.fullmatch(r"([a-z]|lanes)\d+", name)
+    return f"{name}_" if taken else name
 
 
 def _parameters(names: Sequence[str], taken: set[str], prefix: str = "") -> list[str]:
     """Different names for parameters in C."""
     chosen = []
     for text in names:
-        name = prefix + _identifier(text).rstrip("_") if prefix else _identifier(text)
+        name = _identifier(prefix + text)
         base, number = name, 2
         while name in taken:
             name, number = f"{base}_{number}", number + 1

@@ -1,0 +1,56 @@
+"""Random programs with updates in place, in C, equal the evaluator, argument by argument."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+from gnomon._compilation.ahead_of_time import closed_program
+from tests.backends.iree import test_random_loops as loops
+from tests.backends.iree import test_random_updates as updates
+from tests.backends.standalone_c.compiled import CompiledC
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+def in_c(function: Callable[..., Any], arguments: Sequence[Any]) -> list[np.ndarray]:
+    """The results of a function as a program in C, which must not change its arguments."""
+    lowered = gnomon.jit(function).lower(*arguments)
+    program = closed_program(lowered.stages.traced.located, lowered._traced.captures)
+    backend = CompiledC()
+    flat = [np.array(x) for x in gnomon.tree.leaves(arguments)]
+    before = [x.copy() for x in flat]
+    results = backend.compile(backend.lower(program))(flat)
+    for x, y in zip(flat, before, strict=True):
+        np.testing.assert_array_equal(x, y)
+    return [result.to_numpy() for result in results]
+
+
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+def test_updates_keep_what_others_read(number: int) -> None:
+    seeds = range(8 * number, 8 * number + 8)
+    dtype = (np.int32, np.float32)[number % 2]
+    functions = [updates.program(seed) for seed in seeds]
+    arguments = [updates.arguments_of(seed, dtype) for seed in seeds]
+    found = iter(
+        in_c(lambda given: [f(*a) for f, a in zip(functions, given, strict=True)], [arguments])
+    )
+    for seed, function, given in zip(seeds, functions, arguments, strict=True):
+        for k, wanted in enumerate(function(*map(gnomon.numpy.asarray, given))):
+            np.testing.assert_array_equal(
+                next(found), np.asarray(wanted), f"result {k} of seed {seed}"
+            )
+
+
+@pytest.mark.parametrize(
+    "number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))]
+)
+def test_loops_and_branches_with_updates(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "BACKEND", CompiledC())
+    seeds = range(6 * number, 6 * number + 6)
+    loops.check_random(seeds, loops.TAKES, loops.GIVES)
