@@ -8,6 +8,7 @@ which also use all cores.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.functions.conversions import rounded
@@ -16,7 +17,7 @@ from gnomon.backends.iree.legalize.reductions.sums import STAGE, sum_along
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.dot_algorithm import is_algorithm, without_algorithm
-from gnomon.dialects.emit import constant, ops, reshape, zeros
+from gnomon.dialects.emit import constant, convert, ops, reshape, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_inexact, type_of
 
@@ -37,10 +38,19 @@ def _contraction(inst: Instance) -> Sequence[ir.Value] | None:
     if pieces > 1:
         total = _in_pieces(inst, params, pieces, pair)
     elif wide != dtype:
-        total = ops.dot_general(*inst.operands, **params)
+        operands = inst.operands
+        if _terms(inst) == 1:
+            # IREE 3.13 makes one product of this, and refuses operands that are narrower than it.
+            operands = [convert(x, wide) for x in operands]
+        total = ops.dot_general(*operands, **params)
     else:
         return None
     return [total if wide == dtype else rounded(total, dtype)]
+
+
+def _terms(inst: Instance) -> int:
+    """The number of products in each sum."""
+    return math.prod(inst.operand_types[0].shape[d] for d in inst.params["lhs_contracting"])
 
 
 def _pieces(inst: Instance) -> tuple[int, int]:

@@ -90,3 +90,16 @@ def test_contractions_are_formed_in_f32_and_long_ones_in_stages() -> None:
             # In f32, stages of at most 4096 additions, each of them off by half a unit at most.
             ulps = 3 * 2048.0 if dtype == "float32" else 1.0
             assert_close(np.asarray(result), e, np.asarray(result).dtype, ulps, dtype)
+
+
+def test_contractions_of_one_term_in_16_bits() -> None:
+    def program(y: Any) -> Any:
+        one = 2 * gnp.einsum("i,ji->j", y, y[None])
+        return gnp.einsum("i,ij->j", one, y[None]) + gnp.einsum("i,j->ij", one, y)[0]
+
+    values = [gnp.full(1, 3.0, dtype) for dtype in ("float16", "bfloat16")]
+    for result, value in zip(
+        gn.jit(lambda *v: [program(y) for y in v])(*values), values, strict=True
+    ):
+        assert result.dtype == value.dtype
+        assert float(result[0]) == 108.0
