@@ -4,13 +4,6 @@ namespace gnomon {
 
 namespace {
 
-nb::object interned(const char *text) {
-    nb::object name = nb::steal(PyUnicode_InternFromString(text));
-    if (!name.is_valid())
-        nb::raise_python_error();
-    return name;
-}
-
 nb::object get_attribute(const nb::object &object, const nb::object &name) {
     nb::object value = nb::steal(PyObject_GetAttr(object.ptr(), name.ptr()));
     if (!value.is_valid())

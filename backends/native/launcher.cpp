@@ -18,13 +18,6 @@ template <typename... Args> nb::object call(const nb::object &function, Args... 
     return nb::steal(result);
 }
 
-nb::object interned(const char *text) {
-    nb::object name = nb::steal(PyUnicode_InternFromString(text));
-    if (!name.is_valid())
-        nb::raise_python_error();
-    return name;
-}
-
 // Holds an acquired lock.
 class Held {
   public:

@@ -9,13 +9,6 @@ namespace gnomon {
 
 namespace {
 
-nb::object interned(const char *text) {
-    nb::object name = nb::steal(PyUnicode_InternFromString(text));
-    if (!name.is_valid())
-        nb::raise_python_error();
-    return name;
-}
-
 nb::object get_attribute(PyObject *object, const nb::object &name) {
     nb::object value = nb::steal(PyObject_GetAttr(object, name.ptr()));
     if (!value.is_valid())

@@ -1,4 +1,4 @@
-// A vector of strong references to Python objects.
+// Strong references to Python objects.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,8 +10,16 @@ namespace gnomon {
 
 namespace nb = nanobind;
 
-// Owns one reference for each element. The hot path keeps these vectors between calls, so that a
-// lookup only allocates the objects that it returns to Python.
+// An interned string.
+inline nb::object interned(const char *text) {
+    nb::object name = nb::steal(PyUnicode_InternFromString(text));
+    if (!name.is_valid())
+        nb::raise_python_error();
+    return name;
+}
+
+// A vector that owns one reference for each element. The hot path keeps these vectors between
+// calls, so that a lookup only allocates the objects that it returns to Python.
 class References {
   public:
     References() = default;

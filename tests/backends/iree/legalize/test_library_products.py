@@ -232,8 +232,8 @@ def test_calls_give_equal_results() -> None:
         np.testing.assert_array_equal(executable([a, a])[0].to_numpy(), first)
 
 
-@pytest.mark.parametrize("n", [24, 128])
-def test_loops(all_sizes: None, n: int) -> None:
+def test_loops(all_sizes: None) -> None:
+    n = 128  # Loops over smaller arrays are kernels of IREE's as a whole.
     w, x = numbers(n, n) / n, numbers(n, n, seed=1)
     expected = x
     for _ in range(10):
