@@ -158,8 +158,8 @@ class ShardedBuffer:
           BufferDeletedError: the array was deleted, or a part of it was donated to a call.
         """
         parts = self._parts
-        if parts is None:
-            raise BufferDeletedError.of(self, self._deleted)
+        if parts is None or any(part.is_deleted() for part in parts):
+            raise BufferDeletedError.of(self, self._deleted or "a part of it was deleted")
         return parts
 
     def to_numpy(self) -> np.ndarray[Any, Any]:

@@ -2,7 +2,8 @@
 
 The layers are those of `gnomon.example_libraries.stax`, the update is Adam's from
 `gnomon.example_libraries.optimizers`, and the steps of an epoch are one compiled loop. The data are
-the 1797 images of 8x8 pixels that ship with scikit-learn.
+the 1797 images of 8x8 pixels that ship with scikit-learn. Where matplotlib is installed, the images
+that the network misreads are drawn, each with its saliency: how much its score changes by pixel.
 
     python examples/convolutional_digits.py
 """
@@ -22,6 +23,11 @@ try:
     from sklearn.datasets import load_digits
 except ImportError:
     sys.exit("This example needs scikit-learn: pip install 'gnomon[examples]'")
+
+try:
+    from matplotlib import pyplot
+except ImportError:
+    pyplot = None
 
 SEED = 0
 EPOCHS = 8
@@ -83,8 +89,38 @@ def train_epoch(state: Any, step: Any, key: Any, images: Any, labels: Any) -> tu
     return state, losses.mean()
 
 
+@gnomon.jit
+def saliency_of(params: Any, images: Any) -> Any:
+    """For each image, the size of the derivative of the best score by each pixel."""
+
+    def best(image: Any) -> Any:
+        return log_probabilities(params, image[None]).max()
+
+    return gnp.abs(gnomon.vmap(gnomon.grad(best))(images))
+
+
+def draw_misread(params: Any, images: Any, labels: Any, count: int = 6) -> None:
+    """Draw test images that the network misreads, above the saliency of their pixels."""
+    if pyplot is None:
+        return
+    read = np.asarray(log_probabilities(params, images).argmax(-1))
+    wrong = np.flatnonzero(read != labels)[:count]
+    if not len(wrong):
+        return
+    maps = saliency_of(params, images[wrong])
+    _, axes = pyplot.subplots(2, len(wrong), figsize=(1.6 * len(wrong), 3.6), squeeze=False)
+    for column, i in enumerate(wrong):
+        axes[0, column].imshow(images[i, :, :, 0], cmap="gray_r")
+        axes[0, column].set_title(f"{labels[i]} read as {read[i]}", fontsize=9)
+        axes[1, column].imshow(maps[column, :, :, 0], cmap="magma")
+    for axis in axes.flat:
+        axis.set_axis_off()
+    if pyplot.isinteractive():
+        pyplot.show()
+
+
 def main() -> None:
-    """Train, and report each epoch."""
+    """Train, report each epoch, and draw what was misread."""
     training, test = load_data()
     keys = gnomon.random.split(gnomon.random.key(SEED), EPOCHS + 1)
     _, params = init_params(keys[0], (-1, 8, 8, 1))
@@ -94,6 +130,7 @@ def main() -> None:
         state, value = train_epoch(state, epoch * steps, key, *training)
         right = accuracy(params_of(state), *test)
         print(f"epoch {epoch + 1}: loss {value:.4f}, test accuracy {right:.1%}")
+    draw_misread(params_of(state), *test)
 
 
 if __name__ == "__main__":

@@ -461,7 +461,7 @@ res = exp.call(given)
 out = [exp.nr_devices, hlo(exp), [[s.device.id, str(s.index)]
        for s in res.addressable_shards]]
 """,
-    "demands of jit": """
+    "shardings requested of jit": """
 mesh = Mesh(grid.reshape(4, 2), ("a", "b"))
 def on(*spec):
     return NamedSharding(mesh, P(*spec))
@@ -472,7 +472,7 @@ for spec in [("a",), ("b",), (("a", "b"),), (("b", "a"),), ("a", "b"), ("b", "a"
     found.append([hlo(exp), hlo(exp, True), exp.nr_devices])
 out = found
 """,
-    "results are spread as jit demands": """
+    "results are spread as jit is asked": """
 mesh = Mesh(grid[:4], ("a",))
 f = lib.jit(turned, out_shardings=NamedSharding(mesh, P(None)))
 exp = export.export(f)(rows(mesh, "a"))

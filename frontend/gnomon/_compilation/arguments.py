@@ -15,7 +15,7 @@ from gnomon._arrays.array import Array
 from gnomon._tracing.function import has_float0, name_of, without_float0
 from gnomon._trees.flatten import flatten_one_level
 
-__all__ = ["Call", "Treatment", "check_arguments", "flatten_argument", "structure_key"]
+__all__ = ["ArgumentRoles", "Call", "check_arguments", "flatten_argument", "structure_key"]
 
 _CUSTOM = int(optree.PyTreeKind.CUSTOM)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -47,14 +47,14 @@ def _names(value: Any, what: str) -> tuple[str, ...]:
     return values
 
 
-class Marked(NamedTuple):
+class ArgumentSet(NamedTuple):
     """The static or the donated arguments of a function, by position and by name."""
 
     nums: tuple[int, ...]
     names: tuple[str, ...]
 
 
-def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> Marked:
+def _argument_set(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> ArgumentSet:
     """Non-negative positions and names; if only one is given, the signature gives the other."""
     infer = argnums is None or argnames is None
     nums = _ints(argnums, f"{what}_argnums")
@@ -66,7 +66,7 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
                 f"jit: donate_argnames={names} needs the signature of {name_of(fun)}, which has "
                 "none: pass donate_argnums"
             )
-        return Marked(nums, names)
+        return ArgumentSet(nums, names)
     positional = [p for p in parameters if p.kind in _POSITIONAL]
     variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
     keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
@@ -96,14 +96,14 @@ def _marked(fun: Callable[..., Any], argnums: Any, argnames: Any, what: str) -> 
         )
     elif infer and names and not nums:
         nums = tuple(i for i, p in enumerate(positional) if p.name in names)
-    return Marked(nums, names)
+    return ArgumentSet(nums, names)
 
 
-class Treatment(NamedTuple):
+class ArgumentRoles(NamedTuple):
     """Which arguments of a function are static, and which are donated."""
 
-    static: Marked
-    donated: Marked
+    static: ArgumentSet
+    donated: ArgumentSet
 
     @staticmethod
     def of(
@@ -112,19 +112,19 @@ class Treatment(NamedTuple):
         static_argnames: Any,
         donate_argnums: Any,
         donate_argnames: Any,
-    ) -> Treatment:
+    ) -> ArgumentRoles:
         """Make it from the arguments of `jit`.
 
         Raises:
           TypeError, ValueError: a position or a name is not one of an argument of the function.
           ValueError: an argument is both static and donated.
         """
-        static = _marked(fun, static_argnums, static_argnames, "static")
-        donated = _marked(fun, donate_argnums, donate_argnames, "donate")
+        static = _argument_set(fun, static_argnums, static_argnames, "static")
+        donated = _argument_set(fun, donate_argnums, donate_argnames, "donate")
         both = set(static.nums) & set(donated.nums)
         if both:
             raise ValueError(f"jit: arguments {sorted(both)} are both static and donated")
-        return Treatment(static, donated)
+        return ArgumentRoles(static, donated)
 
 
 class Call:
@@ -137,8 +137,8 @@ class Call:
       donated: the positions of the donated leaves.
     """
 
-    def __init__(self, treatment: Treatment, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        static, donated = treatment
+    def __init__(self, roles: ArgumentRoles, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        static, donated = roles
         self.static_args = {i: args[i] for i in static.nums if i < len(args)}
         self.static_kwargs = {n: kwargs[n] for n in static.names if n in kwargs}
         dynamic_args = {i: a for i, a in enumerate(args) if i not in self.static_args}

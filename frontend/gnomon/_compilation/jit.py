@@ -18,8 +18,8 @@ from gnomon._arrays.aval import ShapedArray, explicit_sharding
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, committed_device
 from gnomon._arrays.sharded import ShardedArray
 from gnomon._compilation.arguments import (
+    ArgumentRoles,
     Call,
-    Treatment,
     check_arguments,
     flatten_argument,
     structure_key,
@@ -33,7 +33,7 @@ from gnomon._compilation.log import (
 )
 from gnomon._compilation.lowered import Lowered, no_compiler_options
 from gnomon._compilation.progress import explained
-from gnomon._compilation.shardings import Demands, Shardings, no_demands
+from gnomon._compilation.shardings import RequestedShardings, Shardings, no_requested_shardings
 from gnomon._compilation.stages import TracedFunction, aval_of
 from gnomon._compilation.tiered import TieredEntry
 from gnomon._config.current import config
@@ -191,12 +191,12 @@ def jit(
     no_compiler_options("jit", compiler_options)
     if not (tiered is None or isinstance(tiered, (bool, np.bool_))):
         raise TypeError(f"jit: tiered must be True, False or None, got {tiered!r}")
-    demands = Demands(in_shardings, out_shardings)
-    if demands:
+    requested = RequestedShardings(in_shardings, out_shardings)
+    if requested:
         if device is not None or backend is not None:
             raise ValueError("jit: pass only one of shardings, a device and a backend")
-        device = _device_of_shardings(demands)
-        demands = no_demands if device is not None else demands
+        device = _device_of_shardings(requested)
+        requested = no_requested_shardings if device is not None else requested
     if device is not None and backend is not None:
         raise ValueError(
             f"jit: pass a device or a backend, not both; got device={device!r}, backend={backend!r}"
@@ -212,15 +212,15 @@ def jit(
         donate_argnums,
         donate_argnames,
         device or backend,
-        demands,
+        requested,
         None if tiered is None else bool(tiered),
     )
 
 
-def _device_of_shardings(demands: Demands) -> Device | None:
+def _device_of_shardings(requested: RequestedShardings) -> Device | None:
     """The device of the shardings if all are `SingleDeviceSharding`, otherwise None."""
     found = None
-    _, shardings = demands.key
+    _, shardings = requested.key
     if not all(isinstance(sharding, SingleDeviceSharding) for sharding in shardings):
         return None
     for sharding in shardings:
@@ -250,19 +250,19 @@ class JitFunction(Dispatcher, Generic[P, R]):
         donate_argnums: Any,
         donate_argnames: Any,
         place: Device | str | None = None,
-        demands: Demands = no_demands,
+        requested: RequestedShardings = no_requested_shardings,
         tiered: bool | None = None,
     ) -> None:
-        self._treatment = Treatment.of(
+        self._roles = ArgumentRoles.of(
             fun, static_argnums, static_argnames, donate_argnums, donate_argnames
         )
-        programs = _programs_of(fun, self._treatment, place, demands, tiered)
+        programs = _programs_of(fun, self._roles, place, requested, tiered)
         self._cache, self._tiered_entries = programs
         super().__init__(self._cache, config, state)
         functools.update_wrapper(self, fun)
         self._fun = fun
         self._place = place
-        self._demands = demands
+        self._requested = requested
         self._tiered = tiered
         self._traces = TraceCache(tiered)
 
@@ -270,8 +270,8 @@ class JitFunction(Dispatcher, Generic[P, R]):
         return f"<jit of {name_of(self._fun)}>"
 
     def __reduce__(self) -> Any:
-        static, donated = self._treatment.static, self._treatment.donated
-        place = self._place, self._demands, self._tiered
+        static, donated = self._roles.static, self._roles.donated
+        place = self._place, self._requested, self._tiered
         return JitFunction, (self._fun, *static, *donated, *place)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -287,14 +287,14 @@ class JitFunction(Dispatcher, Generic[P, R]):
             if has_float0(tree_util.tree_leaves((args, kwargs))):
                 replaced: Any = without_float0((args, kwargs))
                 return self(*replaced[0], **replaced[1])
-            check_arguments(Call(self._treatment, args, kwargs), self._fun, abstractify)
+            check_arguments(Call(self._roles, args, kwargs), self._fun, abstractify)
             raise
         if (key is None or staging()) and trace_for(leaves) is not None:
             return self._call_traced(args, kwargs)
         if entry is None:
             if config.disable_jit:
                 return self._fun(*args, **kwargs)
-            call = Call(self._treatment, args, kwargs)
+            call = Call(self._roles, args, kwargs)
             start = log_cache_miss(self._fun, call) if config.watches_tracing else None
             traced, place, shardings = self._trace_with_place(call)
             check_execution(f"jit of {name_of(self._fun)}")
@@ -345,7 +345,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
 
     def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
         """Trace for arguments of these types: the first stage of compiling ahead of time."""
-        call = Call(self._treatment, args, kwargs)
+        call = Call(self._roles, args, kwargs)
         traced, place, shardings = self._trace_with_place(call)
 
         def lower() -> Lowered:
@@ -411,7 +411,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
                 key = self._memo_key(call, [aval_of(leaf) for leaf in call.leaves])
                 traced = self._traces.copy(key, lambda: self._trace(call))
             shardings = Shardings(
-                self._demands,
+                self._requested,
                 call,
                 traced,
                 lambda i: f"{call.leaf_names(self._fun)[i]} of jit of {name_of(self._fun)}",
@@ -452,10 +452,10 @@ class JitFunction(Dispatcher, Generic[P, R]):
             args, kwargs = call.arguments(tracers)
             return self._fun(*args, **kwargs), None
 
-        demands = self._demands.inputs(call)
+        requested = self._requested.inputs(call)
         avals = [
             aval.update(sharding=explicit_sharding(sharding, aval.ndim))
-            for aval, sharding in zip(map(aval_of, call.leaves), demands, strict=True)
+            for aval, sharding in zip(map(aval_of, call.leaves), requested, strict=True)
         ]
         return trace_function(
             run,
@@ -471,10 +471,10 @@ class JitFunction(Dispatcher, Generic[P, R]):
     def _call_traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if config.disable_jit:
             return self._fun(*args, **kwargs)
-        call = Call(self._treatment, args, kwargs)
+        call = Call(self._roles, args, kwargs)
         leaves = [as_operand(leaf) for leaf in call.leaves]
-        if self._demands.ins is not None:
-            leaves = _constrained(leaves, self._demands.inputs(call))
+        if self._requested.ins is not None:
+            leaves = _constrained(leaves, self._requested.inputs(call))
         memo = program_memo()
         key = self._memo_key(call, [leaf.aval for leaf in leaves])
         known = memo.get((self, key))
@@ -486,8 +486,8 @@ class JitFunction(Dispatcher, Generic[P, R]):
         name, traced = known
         results = call_function(traced.program, name, [*leaves, *traced.captures])
         results = with_avals(results, traced.avals)
-        if self._demands.outs is not None:
-            results = _constrained(results, self._demands.outputs(traced.tree))
+        if self._requested.outs is not None:
+            results = _constrained(results, self._requested.outputs(traced.tree))
         return tree_util.tree_unflatten(traced.tree, results)
 
     def _memo_key(self, call: Call, avals: list[ShapedArray]) -> Any:
@@ -520,22 +520,22 @@ _caches = weakref.WeakKeyDictionary()
 
 def _programs_of(
     fun: Callable[..., Any],
-    treatment: Treatment,
+    roles: ArgumentRoles,
     place: Device | str | None,
-    demands: Demands,
+    requested: RequestedShardings,
     tiered: bool | None,
 ) -> _Programs:
     """The compiled programs of a function, shared by all jits of it with the same options."""
 
     def make() -> _Programs:
-        cache = SignatureCache(abstractify, flatten_argument, ConcreteArray, *treatment.static)
+        cache = SignatureCache(abstractify, flatten_argument, ConcreteArray, *roles.static)
         return _Programs(cache, weakref.WeakSet())
 
     try:
         of_function = _caches.setdefault(fun, {})
     except TypeError:  # not hashable or not weakly referenceable
         return make()
-    key = (treatment, place, demands, tiered)
+    key = (roles, place, requested, tiered)
     if key not in of_function:
         of_function[key] = make()
     return of_function[key]

@@ -30,15 +30,15 @@ from gnomon._trees.prefixes import broadcast_prefix
 from gnomon.dialects.functions import Program
 from gnomon.passes.propagate_shardings import Inspected
 
-__all__ = ["Demands", "Shardings", "no_demands"]
+__all__ = ["RequestedShardings", "Shardings", "no_requested_shardings"]
 
 
 def _is_none(x: Any) -> bool:
     return x is None
 
 
-class Demands:
-    """The ``in_shardings`` and ``out_shardings`` that the caller of `jit` asks for.
+class RequestedShardings:
+    """The ``in_shardings`` and ``out_shardings`` that the caller of `jit` requests.
 
     Args:
       ins, outs: pytrees of shardings, specs and None, which are prefixes of the positional
@@ -48,7 +48,7 @@ class Demands:
       ValueError: a spec has unconstrained dimensions.
 
     Attributes:
-      key: a hashable value, equal for equal demands.
+      key: a hashable value, equal for equal shardings.
     """
 
     def __init__(self, ins: Any, outs: Any) -> None:
@@ -64,13 +64,13 @@ class Demands:
         return bool(self.key[1])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Demands) and self.key == other.key
+        return isinstance(other, RequestedShardings) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __reduce__(self) -> Any:
-        return Demands, (self.ins, self.outs)
+        return RequestedShardings, (self.ins, self.outs)
 
     def inputs(self, call: Call) -> list[Sharding | None]:
         """The sharding that each dynamic leaf of a call must have, if any."""
@@ -98,7 +98,7 @@ class Demands:
         return [resolved(leaf, "jit: out_shardings") for leaf in found]
 
 
-no_demands = Demands(None, None)
+no_requested_shardings = RequestedShardings(None, None)
 
 
 def _check(name: str, leaf: Any) -> None:
@@ -118,7 +118,7 @@ class Shardings:
     """The shardings of the arguments and results of one program.
 
     Args:
-      demands: the shardings given to `jit`.
+      requested: the shardings given to `jit`.
       call, traced: the call, and the program with the arrays that it closes over.
       describe: returns the name of a leaf of the call for messages.
       context: the mesh that is set, if any.
@@ -137,14 +137,14 @@ class Shardings:
 
     def __init__(
         self,
-        demands: Demands,
+        requested: RequestedShardings,
         call: Call,
         traced: Traced,
         describe: Callable[[int], str],
         context: Mesh | None = None,
     ) -> None:
-        wanted = demands.inputs(call)
-        outs = demands.outputs(traced.tree)
+        wanted = requested.inputs(call)
+        outs = requested.outputs(traced.tree)
         types = traced.body.argument_types
         for i, (leaf, sharding) in enumerate(zip(call.leaves, wanted, strict=True)):
             if sharding is not None:

@@ -70,19 +70,19 @@ def export(
     if isinstance(platforms, str):
         raise TypeError(f"export takes a sequence of platforms, got the string {platforms!r}")
     chosen = tuple(platforms or (default_export_platform(),))
-    demands = fun_jit._demands
+    requested = fun_jit._requested
 
     def exported(*args: Any, **kwargs: Any) -> Exported:
-        call = Call(fun_jit._treatment, args, kwargs)
+        call = Call(fun_jit._roles, args, kwargs)
         scope_of(list(map(aval_of, call.leaves)), name_of(fun_jit))
         ins = [
             logical(s or sharding_in(leaf))
-            for s, leaf in zip(demands.inputs(call), call.leaves, strict=True)
+            for s, leaf in zip(requested.inputs(call), call.leaves, strict=True)
         ]
         traced, texts = _traced_for(fun_jit, call, chosen)
         outs = [
             logical(s or a.explicit)
-            for s, a in zip(demands.outputs(traced.tree), traced.avals, strict=True)
+            for s, a in zip(requested.outputs(traced.tree), traced.avals, strict=True)
         ]
         found = Exported(
             fun_name=name_of(fun_jit),
