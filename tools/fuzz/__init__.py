@@ -4,9 +4,9 @@
 
 runs the programs of the seeds 0 to 9999, in about an hour on one core. A seed is one program: a few
 statements on small arrays, with or without x64, compiled for this processor or an older level of
-it. `--together` sets how many programs are compiled as one, which costs a quarter of compiling each
-alone, and is the harder test. A program that fails is run again alone, reduced, and printed as a
-script.
+it. `--batch-size` sets how many programs are compiled as one, which costs a quarter of compiling
+each alone, and is the harder test. A program that fails is run again alone, reduced, and printed as
+a script.
 
 `catalog` holds the API as templates of statements, `program` programs as data; `generating` draws
 programs, `running` runs them, `judging` decides whether results agree, `checking` and `batches`

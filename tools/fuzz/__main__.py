@@ -24,7 +24,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--programs", type=int, default=100, help="number of seeds (default: 100)")
     parser.add_argument("--minutes", type=float, help="stop after this time")
     parser.add_argument(
-        "--together", type=int, default=24, help="programs compiled as one (default: 24)"
+        "--batch-size", type=int, default=24, help="programs compiled as one (default: 24)"
     )
     parser.add_argument(
         "--family",
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         work(given["seeds"], Settings(**given["settings"]))
         return 0
     settings = Settings(
-        options.together,
+        options.batch_size,
         tuple(options.family),
         jax_is_installed() and not options.no_jax,
         options.tries,

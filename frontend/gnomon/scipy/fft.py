@@ -72,7 +72,7 @@ def dct(
     """
     _check("dct", type, norm)
     (y,) = promoted("dct", as_array("dct", x), inexact=True)
-    return _by_parts(lambda part: _dct(part, n, axis, norm), y)
+    return _apply_to_parts(lambda part: _dct(part, n, axis, norm), y)
 
 
 def idct(
@@ -81,10 +81,10 @@ def idct(
     """The inverse of `dct`."""
     _check("idct", type, norm)
     (y,) = promoted("idct", as_array("idct", x), inexact=True)
-    return _by_parts(lambda part: _idct(part, n, axis, norm), y)
+    return _apply_to_parts(lambda part: _idct(part, n, axis, norm), y)
 
 
-def _by_parts(function: Callable[[Array], Array], x: Array) -> Array:
+def _apply_to_parts(function: Callable[[Array], Array], x: Array) -> Array:
     if is_complex(x.dtype):
         return lax.complex(function(lax.real(x)), function(lax.imag(x)))
     return function(x)
