@@ -8,7 +8,7 @@ contracted one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, shape_of
@@ -191,11 +191,15 @@ def _term(product: _Product, at: list[Place], total: ir.Value) -> ir.Value:
 
 
 def _summed(
-    product: _Product, at: list[Place], dims: Sequence[_Dim], sums: list[ir.Value], once: object
+    product: _Product,
+    at: list[Place],
+    dims: Sequence[_Dim],
+    sums: list[ir.Value],
+    once: Callable[[list[Place], list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
     """Nested loops over terms; ``once(places, sums)`` adds one to each sum."""
     if not dims:
-        return list(once(at, sums))  # type: ignore[operator]
+        return list(once(at, sums))
     first, *others = dims
 
     def step(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
@@ -205,22 +209,27 @@ def _summed(
     return product.kernel.steps(first.size, 1, sums, step)
 
 
-def _blocks(product: _Product, dim: _Dim | None, places: list[Place], block: object) -> None:
+def _blocks(
+    product: _Product,
+    dim: _Dim | None,
+    places: list[Place],
+    block: Callable[[list[Place], int], None],
+) -> None:
     """A dimension in blocks of rows: ``block(places, count)``."""
     if dim is None:
-        block(places, 1)  # type: ignore[operator]
+        block(places, 1)
         return
     kernel = product.kernel
     end = dim.size // _ROWS * _ROWS
 
     def step(i: ir.Value | int, _: list[ir.Value]) -> list[ir.Value]:
-        block([p.plus(i, s) for p, s in zip(places, dim.moves, strict=True)], _ROWS)  # type: ignore[operator]
+        block([p.plus(i, s) for p, s in zip(places, dim.moves, strict=True)], _ROWS)
         return []
 
     kernel.steps(end, _ROWS, [], step)
     if end < dim.size:
         rest = [p.plus(end, s) for p, s in zip(places, dim.moves, strict=True)]
-        block(rest, dim.size - end)  # type: ignore[operator]
+        block(rest, dim.size - end)
 
 
 def _largest(dims: Sequence[_Dim]) -> tuple[list[_Dim], _Dim | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, shape_of
@@ -153,7 +153,7 @@ def _along_kept(
     reduced: list[_Dim],
     last: _Dim,
     width: int,
-    combine: object,
+    combine: Callable[[ir.Value, ir.Value], ir.Value],
 ) -> None:
     outer = [d for d in kept if d is not last]
 
@@ -166,7 +166,7 @@ def _along_kept(
                 at,
                 reduced,
                 [total],
-                lambda p, sums: [combine(sums[0], kernel.load(source, p, lanes, last.read))],  # type: ignore[operator]
+                lambda p, sums: [combine(sums[0], kernel.load(source, p, lanes, last.read))],
             )
             kernel.store(total, result, here[1].plus(i, last.written), last.written)
 
@@ -186,7 +186,7 @@ def _along_reduced(
     last: _Dim,
     width: int,
     kind: str,
-    combine: object,
+    combine: Callable[[ir.Value, ir.Value], ir.Value],
 ) -> None:
     type_ = signless(source.element)
     end, rest = pieces_of(last.size, width)
@@ -199,12 +199,12 @@ def _along_reduced(
 
                 def step(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
                     x = kernel.load(source, at.plus(i, last.read), width, last.read)
-                    return [combine(inner[0], x)]  # type: ignore[operator]
+                    return [combine(inner[0], x)]
 
                 (done[0],) = kernel.steps(end, width, [sums[0]], step)
             for k, (i, lanes) in enumerate(rest, start=len(widths) - len(rest)):
                 x = kernel.load(source, at.plus(i, last.read), lanes, last.read)
-                done[k] = combine(done[k], x)  # type: ignore[operator]
+                done[k] = combine(done[k], x)
             return done
 
         nothing = number(type_, _identity(kind, type_))
@@ -213,18 +213,22 @@ def _along_reduced(
         total = start
         for value in sums:
             one = across(kernel, kind, value) if isinstance(value.type, ir.VectorType) else value
-            total = combine(total, one)  # type: ignore[operator]
+            total = combine(total, one)
         kernel.store(total, result, here[1], 1)
 
     kernel.over([d.size for d in kept], places, [[d.read, d.written] for d in kept], row)
 
 
 def _accumulated(
-    kernel: Kernel, at: Place, dims: Sequence[_Dim], sums: list[ir.Value], once: object
+    kernel: Kernel,
+    at: Place,
+    dims: Sequence[_Dim],
+    sums: list[ir.Value],
+    once: Callable[[Place, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
     """Nested loops that carry sums; ``once(place, sums)`` adds to them."""
     if not dims:
-        return list(once(at, sums))  # type: ignore[operator]
+        return list(once(at, sums))
     first, *others = dims
     return kernel.steps(
         first.size,
