@@ -19,9 +19,10 @@ from gnomon.backends.iree.legalize.array_kernels.emitter import (
     width_of,
 )
 from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View, merged_dims
-from gnomon.backends.iree.legalize.array_kernels.reductions import across, product_of
+from gnomon.backends.iree.legalize.array_kernels.reductions import ACROSS, across, product_of
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     UnsupportedError,
+    binary,
     kind_of,
     number,
     signless,
@@ -333,9 +334,10 @@ def _along_terms(
         for r in range(count):
             total: ir.Value | None = None
             for k, lanes in enumerate(widths):
-                one = sums[k * count + r]
-                one = across(kernel, "add", one) if lanes > 1 else one
-                total = one if total is None else _added(product.kind, total, one)
+                part = sums[k * count + r]
+                if lanes > 1:
+                    part = across(kernel, ACROSS["add"][product.kind], part)
+                total = part if total is None else binary("add", product.kind, total, part)
             assert total is not None
             kernel.store(total, product.out, here[2].plus(r, apart[2]), 1)
 
@@ -343,8 +345,3 @@ def _along_terms(
         _blocks(product, block, here, rows)
 
     kernel.over([d.size for d in outer], places, [d.moves for d in outer], each)
-
-
-def _added(kind: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    name = "arith.addf" if kind == "f" else "arith.addi"
-    return ir.Operation.create(name, results=[x.type], operands=[x, y]).results[0]

@@ -13,22 +13,20 @@ from gnomon.backends.iree.legalize.array_kernels.emitter import (
     pieces_of,
     width_of,
 )
-from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View, merged_dims
+from gnomon.backends.iree.legalize.array_kernels.layout import Layout, View, merged_dims
 from gnomon.backends.iree.legalize.array_kernels.moves import ints
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     UnsupportedError,
     binary,
     kind_of,
     number,
-    scalar,
     signless,
 )
 from gnomon.dialects.mlir import ir
 
-__all__ = ["across", "reduce"]
+__all__ = ["ACROSS", "across", "product_of", "reduce"]
 
-# The kinds of MLIR's reductions of vectors, by op and kind of number.
-_ACROSS = {
+ACROSS = {
     "add": {"f": "add", "s": "add", "u": "add", "b": "or"},
     "multiply": {"f": "mul", "s": "mul", "u": "mul", "b": "and"},
     "maximum": {"f": "maximumf", "s": "maxsi", "u": "maxui", "b": "or"},
@@ -37,6 +35,7 @@ _ACROSS = {
     "or": {"s": "or", "u": "or", "b": "or"},
     "xor": {"s": "xor", "u": "xor", "b": "xor"},
 }
+"""The kinds of MLIR's reductions of vectors, by op of StableHLO and kind of number."""
 
 
 def _identity(name: str, type_: ir.Type) -> float | int:
@@ -48,7 +47,7 @@ def _identity(name: str, type_: ir.Type) -> float | int:
 
 
 def across(kernel: Kernel, name: str, vector: ir.Value) -> ir.Value:
-    """Reduce a vector to a number."""
+    """Reduce a vector to a number; ``name`` is one of the kinds in `ACROSS`."""
     element = vector.type.element_type
     attributes = {"kind": ir.Attribute.parse(f"#vector.kind<{name}>")}
     if name in ("add", "mul") and not isinstance(element, ir.IntegerType):
@@ -66,7 +65,7 @@ def _simple(op: ir.Operation) -> str | None:
         return None
     arguments = set(op.regions[0].blocks[0].arguments)
     name: str = ops[0].name.partition(".")[2]
-    return name if name in _ACROSS and set(ops[0].operands) == arguments else None
+    return name if name in ACROSS and set(ops[0].operands) == arguments else None
 
 
 @dataclass
@@ -135,7 +134,7 @@ def _vectors(
     if near and near[0] in kept:
         _along_kept(kernel, source, start, result, places, kept, reduced, near[0], width, combine)
         return
-    kind = _ACROSS[name].get(kind_of(source.element))
+    kind = ACROSS[name].get(kind_of(source.element))
     if kind is None:
         raise UnsupportedError(f"{name} in a reduction")
     last = near[0] if near else _Dim(1, 1, 0)
@@ -293,6 +292,3 @@ def product_of(kind: str, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value
             name, results=[total.type], operands=given, attributes=fused
         ).results[0]
     return value
-
-
-__all__ += ["Splat", "product_of", "scalar"]

@@ -104,6 +104,16 @@ def _contracted(a: Any, b: Any) -> Any:
     return lax.fori_loop(0, 2, step, (a, b, cube))
 
 
+def _reached(edges: Any, start: Any) -> Any:
+    """Products of bools: where paths lead, and along which edges."""
+
+    def step(_: int, state: Any) -> Any:
+        nodes, paths = state
+        return nodes ^ edges @ nodes, paths ^ edges @ paths
+
+    return lax.fori_loop(0, 3, step, (start, edges))
+
+
 LOOPS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "markov_gradient": (gn.grad(_markov, (0, 1, 2)), (normal(20, 20), normal(9, 20), normal(20))),
     "recurrent_gradient": (
@@ -118,6 +128,7 @@ LOOPS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "exchanged": (_exchanged, (normal(33), normal(33))),
     "nested": (_nested, (normal(5, 21),)),
     "moved": (_moved, (normal(11, 19),)),
+    "reached": (_reached, (normal(33, 33) > 1, normal(33) > 1)),
     "contracted": (_contracted, (0.1 * normal(17, 17), 0.1 * normal(17, 17))),
 }
 
