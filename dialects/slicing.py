@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -113,6 +113,30 @@ def _padded(n: int, low: int, high: int, interior: int) -> int:
     return low + high + n + max(n - 1, 0) * interior
 
 
+class PaddedRange(NamedTuple):
+    """The elements of a padded dimension that negative padding does not cut off.
+
+    Attributes:
+      first, last: the range of the elements; the last one is not included.
+      begin: the place of the first of them in the result.
+      step: the distance of neighbours in the result.
+    """
+
+    first: int
+    last: int
+    begin: int
+    step: int
+
+
+def padded_range(size: int, low: int, high: int, interior: int) -> PaddedRange:
+    """The elements that remain of a dimension, and where they are in the result."""
+    step = interior + 1
+    first = max(0, -(low // step))
+    end = _padded(size, low, high, interior)
+    last = max(first, min(size, (end - 1 - low) // step + 1))
+    return PaddedRange(first, last, low + first * step, step)
+
+
 def _infer_pad(
     x: TensorType,
     value: TensorType,
@@ -150,20 +174,23 @@ def _evaluate_pad(
     high: tuple[int, ...],
     interior: tuple[int, ...],
 ) -> np.ndarray:
-    shape = tuple(map(_padded, x.shape, low, high, interior))
-    result = np.empty(shape, x.dtype)
+    result = np.empty(tuple(map(_padded, x.shape, low, high, interior)), x.dtype)
     result[...] = value
-    source: list[Any] = []
-    target: list[Any] = []
-    for n, size, lo, gap in zip(x.shape, shape, low, interior, strict=True):
-        step = gap + 1
-        first = max(0, -(lo // step))  # the first element that is not cut off
-        last = max(first, min(n, (size - 1 - lo) // step + 1))
-        begin = lo + first * step
-        source.append(slice(first, last))
-        target.append(slice(begin, begin + (last - first) * step, step))
-    result[(*target,)] = x[(*source,)]
+    place_padded(result, x, low, high, interior)
     return result
+
+
+def place_padded(
+    result: np.ndarray,
+    x: np.ndarray,
+    low: Sequence[int],
+    high: Sequence[int],
+    interior: Sequence[int],
+) -> None:
+    """Write the elements of an array to their places in the padded result."""
+    ranges = list(map(padded_range, x.shape, low, high, interior))
+    target = (slice(r.begin, r.begin + (r.last - r.first) * r.step, r.step) for r in ranges)
+    result[(*target,)] = x[tuple(slice(r.first, r.last) for r in ranges)]
 
 
 def _transpose_pad(

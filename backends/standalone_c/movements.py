@@ -20,6 +20,7 @@ from gnomon.backends.standalone_c.values import (
     times,
 )
 from gnomon.dialects.attributes import DENSE
+from gnomon.dialects.slicing import padded_range
 from gnomon.dialects.types import TensorType, bfloat16
 
 if TYPE_CHECKING:
@@ -172,32 +173,22 @@ def _position(places: Sequence[str], shape: Sequence[int]) -> str:
 
 def _pad(emitter: Emitter, operation: Operation) -> list[Value]:
     x, padding = operation.operands
-    low, inner = operation.integers("edge_padding_low"), operation.integers("interior_padding")
     type_ = operation.type
     into = emitter.result(operation)
     emitter.compute(_of_scalar(padding, type_), into)
-    geometry = list(zip(x.type.shape, type_.shape, low, inner, strict=True))
-    # A negative pad cuts elements off.
-    ranges = []
-    for size, padded, start, gap in geometry:
-        step = gap + 1
-        first = max(0, -(start // step))
-        last = min(size, (padded - 1 - start) // step + 1)
-        ranges.append((first, max(first, last), step))
-    kept = x.type.with_shape(tuple(last - first for first, last, _ in ranges))
+    amounts = (
+        operation.integers(name)
+        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    ranges = list(map(padded_range, x.type.shape, *amounts))
     cut = remapped(
         x,
-        kept,
-        lambda _, index: tuple(
-            plus(i, first) for i, (first, _, _) in zip(index, ranges, strict=True)
-        ),
+        x.type.with_shape(tuple(r.last - r.first for r in ranges)),
+        lambda _, index: tuple(plus(i, r.first) for i, r in zip(index, ranges, strict=True)),
     )
 
     def at(index: Index) -> str:
-        places = [
-            plus(times(i, step), first * step + start)
-            for i, (first, _, step), (_, _, start, _) in zip(index, ranges, geometry, strict=True)
-        ]
+        places = [plus(times(i, r.step), r.begin) for i, r in zip(index, ranges, strict=True)]
         return _position(places, type_.shape)
 
     emitter.compute(cut, into, at)

@@ -27,8 +27,8 @@ from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import (
     distinct,
     free_values,
 )
-from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError, number
-from gnomon.backends.iree.legalize.loop_kernels.values import index, size_of
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError, index, number
+from gnomon.backends.iree.legalize.loop_kernels.values import size_of
 from gnomon.dialects.mlir import ir
 
 __all__ = ["PREFIX", "array_kernel", "largest_value"]

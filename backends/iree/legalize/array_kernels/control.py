@@ -10,12 +10,13 @@ import math
 from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, shape_of
-from gnomon.backends.iree.legalize.array_kernels.emitter import index
 from gnomon.backends.iree.legalize.array_kernels.layout import Buffer, Layout, Splat, View
 from gnomon.backends.iree.legalize.control.counters import counter_of
 from gnomon.backends.iree.legalize.control.host_scalars import CONSTANT, value_of
+from gnomon.backends.iree.legalize.loop_kernels.regions import branch, repeat
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     UnsupportedError,
+    index,
     number,
     scalar,
     signless,
@@ -150,20 +151,18 @@ def loop(kernel: Kernel, op: ir.Operation, targets: Sequence[View | None] = ()) 
 
 def _repeat(kernel: Kernel, carries: _Carries, cond: ir.Block, body: ir.Block) -> list[ir.Value]:
     """A loop without a counter."""
-    types = [v.type for v in carries.initial]
-    made = ir.Operation.create("scf.while", results=types, operands=carries.initial, regions=2)
-    before, after = (region.blocks.append(*types) for region in made.regions)
+
+    def condition(numbers: list[ir.Value]) -> ir.Value:
+        carries.enter(cond.arguments, numbers)
+        (tested,) = kernel.block(cond)
+        return kernel.number_of(tested)
+
+    def iteration(numbers: list[ir.Value]) -> list[ir.Value]:
+        carries.enter(body.arguments, numbers)
+        return carries.leave(kernel.block(body))
+
     with kernel.repeated(_UNKNOWN_TRIPS):
-        with kernel.inside(before):
-            given = list(before.arguments)
-            carries.enter(cond.arguments, given)
-            (tested,) = kernel.block(cond)
-            ir.Operation.create("scf.condition", operands=[kernel.number_of(tested), *given])
-        with kernel.inside(after):
-            carries.enter(body.arguments, list(after.arguments))
-            leaving = carries.leave(kernel.block(body))
-            ir.Operation.create("scf.yield", operands=leaving)
-    return list(made.results)
+        return repeat(kernel, carries.initial, condition, iteration)
 
 
 def case(kernel: Kernel, op: ir.Operation) -> list[Layout]:
@@ -178,35 +177,22 @@ def case(kernel: Kernel, op: ir.Operation) -> list[Layout]:
         None if math.prod(shape) == 1 else kernel.dense(r.type.element_type, shape)
         for r, shape in zip(op.results, shapes, strict=True)
     ]
-    i1 = ir.IntegerType.get_signless(1)
-    numbers = [_number_type(r) for r, view in zip(op.results, views, strict=True) if view is None]
+    types = [_number_type(r) for r, view in zip(op.results, views, strict=True) if view is None]
 
-    def values_of(block: ir.Block) -> list[ir.Value]:
-        out = []
+    def emit(block: ir.Block) -> list[ir.Value]:
+        numbers = []
         for old, view in zip(kernel.block(block), views, strict=True):
             layout = kernel.layout(old)
             if view is not None:
                 kernel.copy(layout, view)
             else:
                 assert isinstance(layout, Splat)
-                out.append(layout.value)
-        return out
+                numbers.append(layout.value)
+        return numbers
 
-    def branch(i: int) -> list[ir.Value]:
-        if i + 1 == len(blocks):
-            return values_of(blocks[i])
-        here = scalar("arith.cmpi", [chosen, number(chosen.type, i)], i1, predicate=0)
-        made = ir.Operation.create("scf.if", results=numbers, operands=[here], regions=2)
-        this, others = (region.blocks.append() for region in made.regions)
-        with kernel.inside(this):
-            ir.Operation.create("scf.yield", operands=values_of(blocks[i]))
-        with kernel.inside(others):
-            ir.Operation.create("scf.yield", operands=branch(i + 1))
-        return list(made.results)
-
-    given = iter(branch(0))
+    numbers = iter(branch(kernel, chosen, blocks, types, emit))
     return [
-        Splat(next(given), shape) if view is None else view
+        Splat(next(numbers), shape) if view is None else view
         for shape, view in zip(shapes, views, strict=True)
     ]
 

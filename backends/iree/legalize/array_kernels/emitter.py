@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from gnomon.backends.iree.legalize.array_kernels.layout import Buffer, Layout, Splat, View, dense
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     UnsupportedError,
+    index,
     kind_of,
     like,
     number,
@@ -18,7 +19,7 @@ from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
 )
 from gnomon.dialects.mlir import ir
 
-__all__ = ["MOST_OPS", "Emitter", "Place", "index", "pieces_of", "width_of"]
+__all__ = ["MOST_OPS", "Emitter", "Place", "pieces_of", "width_of"]
 
 # The bytes of a vector. Processors with shorter ones take it apart.
 _VECTOR_BYTES = 64
@@ -28,11 +29,6 @@ MOST_OPS = 12000
 _MOST_BYTES = 1 << 18
 # The largest buffer on the stack, and all of them together; IREE allows 32 KiB.
 _ON_STACK, _ALL_ON_STACK = 512, 8192
-
-
-def index() -> ir.Type:
-    """The type of places in memory."""
-    return ir.IndexType.get()
 
 
 def stored_type(element: ir.Type) -> ir.Type:

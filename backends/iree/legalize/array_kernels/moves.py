@@ -6,26 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, Rule, reshape, shape_of
-from gnomon.backends.iree.legalize.array_kernels.emitter import Place, first_place, index
+from gnomon.backends.iree.legalize.array_kernels.emitter import Place, first_place
 from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View, dense
+from gnomon.backends.iree.legalize.loop_kernels.attributes import integer, integers, padding_of
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     UnsupportedError,
+    clamped_index,
     kind_of,
-    number,
-    scalar,
 )
 from gnomon.dialects.mlir import ir, stablehlo
+from gnomon.dialects.slicing import padded_range
 
-__all__ = ["MOVES", "ints"]
-
-
-def ints(op: ir.Operation, name: str) -> list[int]:
-    """A list of integers among the attributes of an op."""
-    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
-
-
-def _int(op: ir.Operation, name: str) -> int:
-    return ir.IntegerAttr(op.attributes[name]).value
+__all__ = ["MOVES"]
 
 
 def _barrier(kernel: Kernel, op: ir.Operation) -> list[Layout]:
@@ -42,7 +34,7 @@ def _broadcast(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     shape = shape_of(op.results[0])
     layout = kernel.layout(x)
     strides = [0] * len(shape)
-    dims = ints(op, "broadcast_dimensions")
+    dims = integers(op, "broadcast_dimensions")
     for d, n, s in zip(dims, layout.shape, layout.strides, strict=True):
         strides[d] = s if n != 1 else 0
     return [layout.with_layout(shape, strides)]
@@ -50,14 +42,14 @@ def _broadcast(kernel: Kernel, op: ir.Operation) -> list[Layout]:
 
 def _transpose(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     layout = kernel.layout(op.operands[0])
-    order = ints(op, "permutation")
+    order = integers(op, "permutation")
     strides = [layout.strides[d] for d in order]
     return [layout.with_layout(shape_of(op.results[0]), strides)]
 
 
 def _slice(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     layout = kernel.layout(op.operands[0])
-    starts, steps = ints(op, "start_indices"), ints(op, "strides")
+    starts, steps = integers(op, "start_indices"), integers(op, "strides")
     offset = sum(i * s for i, s in zip(starts, layout.strides, strict=True))
     strides = [s * step for s, step in zip(layout.strides, steps, strict=True)]
     return [layout.with_layout(shape_of(op.results[0]), strides, offset)]
@@ -65,7 +57,7 @@ def _slice(kernel: Kernel, op: ir.Operation) -> list[Layout]:
 
 def _reverse(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     layout = kernel.layout(op.operands[0])
-    dims = ints(op, "dimensions")
+    dims = integers(op, "dimensions")
     strides = [-s if d in dims else s for d, s in enumerate(layout.strides)]
     offset = sum((layout.shape[d] - 1) * layout.strides[d] for d in dims)
     return [layout.with_layout(layout.shape, strides, offset)]
@@ -74,7 +66,7 @@ def _reverse(kernel: Kernel, op: ir.Operation) -> list[Layout]:
 def _iota(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     type_ = op.results[0].type
     kind_of(type_.element_type)
-    d = _int(op, "iota_dimension")
+    d = integer(op, "iota_dimension")
     strides = tuple(int(i == d) for i in range(len(type_.shape)))
     return [View(None, tuple(type_.shape), strides, type_.element_type)]
 
@@ -101,7 +93,7 @@ def _new(kernel: Kernel, type_: ir.RankedTensorType) -> View:
 
 def _concatenate(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     result = _new(kernel, op.results[0].type)
-    d = _int(op, "dimension")
+    d = integer(op, "dimension")
     ones = [1] * len(result.shape)
     at = 0
     for x in op.operands:
@@ -123,23 +115,13 @@ def _pad(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     layout = kernel.layout(x)
     result = _new(kernel, op.results[0].type)
     kernel.copy(Splat(kernel.number_of(filling), result.shape), result)
-    low, high, inner = (
-        ints(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
-    )
-    # The elements that are within the result: from `first` to `last` of each dimension.
-    first, last = [], []
-    for d, n in enumerate(layout.shape):
-        step = inner[d] + 1
-        size = (n - 1) * step + 1 + low[d] + high[d]
-        first.append(max(0, -(low[d] // step)) if low[d] < 0 else 0)
-        last.append(min(n, (size - 1 - low[d]) // step + 1))
-    shape = [max(0, b - a) for a, b in zip(first, last, strict=True)]
+    ranges = list(map(padded_range, layout.shape, *padding_of(op)))
+    shape = [r.last - r.first for r in ranges]
     if math.prod(shape):
-        steps = [i + 1 for i in inner]
-        starts = [lo + a * s for lo, a, s in zip(low, first, steps, strict=True)]
-        offset = sum(a * s for a, s in zip(first, layout.strides, strict=True))
+        offset = sum(r.first * s for r, s in zip(ranges, layout.strides, strict=True))
         source = layout.with_layout(shape, layout.strides, offset)
-        kernel.copy(source, _part(result, starts, shape, steps))
+        target = _part(result, [r.begin for r in ranges], shape, [r.step for r in ranges])
+        kernel.copy(source, target)
     return [_normal(result)]
 
 
@@ -147,16 +129,8 @@ def _start(kernel: Kernel, old: ir.Value, size: int, n: int) -> ir.Value | None:
     """The start of a window, clamped so that the window is in bounds; None for zero."""
     if size == n:
         return None
-    return clamped(kernel, kernel.number_of(old), kind_of(old.type.element_type), n - size)
-
-
-def clamped(kernel: Kernel, value: ir.Value, kind: str, most: int) -> ir.Value:
-    """An integer as an index from zero to a limit."""
     kernel.spend(3)
-    cast = "arith.index_castui" if kind == "u" else "arith.index_cast"
-    at = scalar(cast, [value], index())
-    at = scalar("arith.maxsi", [at, number(index(), 0)], index())
-    return scalar("arith.minsi", [at, number(index(), most)], index())
+    return clamped_index(kernel.number_of(old), kind_of(old.type.element_type), n - size)
 
 
 def _window(kernel: Kernel, view: View, starts: Sequence[ir.Value], shape: Sequence[int]) -> View:
@@ -199,7 +173,7 @@ def _dynamic_update_slice(kernel: Kernel, op: ir.Operation) -> list[Layout]:
 def _gather(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     operand, indices = op.operands
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
-    sizes = ints(op, "slice_sizes")
+    sizes = integers(op, "slice_sizes")
     source, places = kernel.layout(operand), kernel.layout(indices)
     result = _new(kernel, op.results[0].type)
     if isinstance(source, Splat):
@@ -230,8 +204,9 @@ def _gather(kernel: Kernel, op: ir.Operation) -> list[Layout]:
             if vector_dim < len(places.shape) and not isinstance(places, Splat):
                 step = places.strides[vector_dim] * k
             given = kernel.load(places, Place(at.known + step, at.computed), 1, 1)
-            most = source.shape[d] - sizes[d]
-            start = start.plus(clamped(kernel, given, kind, most), source.strides[d])
+            kernel.spend(3)
+            index = clamped_index(given, kind, source.shape[d] - sizes[d])
+            start = start.plus(index, source.strides[d])
         read = View(
             source.buffer,
             window,

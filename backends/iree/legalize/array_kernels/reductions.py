@@ -14,7 +14,7 @@ from gnomon.backends.iree.legalize.array_kernels.emitter import (
     width_of,
 )
 from gnomon.backends.iree.legalize.array_kernels.layout import Layout, View, merged_dims
-from gnomon.backends.iree.legalize.array_kernels.moves import ints
+from gnomon.backends.iree.legalize.loop_kernels.attributes import integers
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     UnsupportedError,
     binary,
@@ -85,7 +85,7 @@ def reduce(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     starts = [kernel.number_of(v) for v in initial]
     if any(math.prod(x.shape) == 0 for x in sources):
         raise UnsupportedError("an array without elements")
-    axes = ints(op, "dimensions")
+    axes = integers(op, "dimensions")
     shape = shape_of(op.results[0])
     kernel.loops += kernel.trips
     results = [kernel.dense(r.type.element_type, shape) for r in op.results]

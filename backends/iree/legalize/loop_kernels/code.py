@@ -13,9 +13,11 @@ from typing import TypeAlias
 import numpy as np
 
 from gnomon.backends.iree.legalize.control.counters import counter_of
+from gnomon.backends.iree.legalize.loop_kernels.regions import repeat
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     ELEMENTWISE,
     UnsupportedError,
+    index,
     number,
     scalar,
     signless,
@@ -29,7 +31,6 @@ from gnomon.backends.iree.legalize.loop_kernels.values import (
     array_of,
     elements_of,
     filled,
-    index,
     literal_of,
     map_numbers,
     scalar_array,
@@ -310,7 +311,7 @@ class Kernel:
         carries = _Carries(self, op, [s or t for s, t in zip(stored or types, types, strict=True)])
         counter = counter_of(cond, body)
         if counter is None:
-            results = self.repeat(carries, cond, body)
+            results = self._repeat(carries, cond, body)
         else:
             type_ = op.operands[counter.index].type.element_type
             start, bound = (
@@ -328,23 +329,20 @@ class Kernel:
             results = self.count(start, bound, step, carries.initial, iteration)
         return carries.results(results)
 
-    def repeat(self, carries: _Carries, cond: ir.Block, body: ir.Block) -> list[ir.Value]:
-        """A loop without a counter, as an ``scf.while``."""
-        types = [v.type for v in carries.initial]
-        loop = ir.Operation.create("scf.while", results=types, operands=carries.initial, regions=2)
-        before, after = (region.blocks.append(*types) for region in loop.regions)
-        with self.inside(before):
-            given = list(before.arguments)
-            self.values.update(zip(cond.arguments, carries.enter(given), strict=True))
+    def _repeat(self, carries: _Carries, cond: ir.Block, body: ir.Block) -> list[ir.Value]:
+        """A loop without a counter."""
+
+        def condition(numbers: list[ir.Value]) -> ir.Value:
+            self.values.update(zip(cond.arguments, carries.enter(numbers), strict=True))
             (tested,) = self.block(cond)
             assert isinstance(tested, np.ndarray)
-            ir.Operation.create("scf.condition", operands=[tested[()], *given])
-        with self.inside(after):
-            state = carries.enter(list(after.arguments))
-            self.values.update(zip(body.arguments, state, strict=True))
-            leaving = carries.leave(self.block(body))
-            ir.Operation.create("scf.yield", operands=leaving)
-        return list(loop.results)
+            return tested[()]
+
+        def iteration(numbers: list[ir.Value]) -> list[ir.Value]:
+            self.values.update(zip(body.arguments, carries.enter(numbers), strict=True))
+            return carries.leave(self.block(body))
+
+        return repeat(self, carries.initial, condition, iteration)
 
 
 class _Carries:

@@ -21,8 +21,13 @@ from collections.abc import Callable, Sequence
 
 from gnomon.backends.iree.legalize.loop_kernels.code import Kernel
 from gnomon.backends.iree.legalize.loop_kernels.moves import RULES
-from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError, kind_of, number
-from gnomon.backends.iree.legalize.loop_kernels.values import index, is_literal, size_of, storage
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
+    UnsupportedError,
+    index,
+    kind_of,
+    number,
+)
+from gnomon.backends.iree.legalize.loop_kernels.values import is_literal, size_of, storage
 from gnomon.dialects.mlir import ir
 
 __all__ = ["BINDINGS", "as_stored", "as_unstored", "distinct", "free_values", "loop_kernel"]

@@ -9,10 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.loop_kernels.attributes import integer, integers, padding_of
 from gnomon.backends.iree.legalize.loop_kernels.code import Kernel, Rule
+from gnomon.backends.iree.legalize.loop_kernels.regions import branch
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     UnsupportedError,
     binary,
+    clamped_index,
+    index,
     kind_of,
     number,
     scalar,
@@ -25,21 +29,13 @@ from gnomon.backends.iree.legalize.loop_kernels.values import (
     Value,
     array_of,
     filled,
-    index,
     scalar_array,
     size_of,
 )
 from gnomon.dialects.mlir import ir, stablehlo
+from gnomon.dialects.slicing import place_padded
 
 __all__ = ["RULES"]
-
-
-def _ints(op: ir.Operation, name: str) -> list[int]:
-    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
-
-
-def _int(op: ir.Operation, name: str) -> int:
-    return ir.IntegerAttr(op.attributes[name]).value
 
 
 def _of_numbers(move: Callable[..., Numbers]) -> Rule:
@@ -63,7 +59,7 @@ def _reshape(kernel: Kernel, op: ir.Operation) -> list[Value]:
 
 def _broadcast(op: ir.Operation, x: Numbers) -> Numbers:
     shape = tuple(op.results[0].type.shape)
-    dims = _ints(op, "broadcast_dimensions")
+    dims = integers(op, "broadcast_dimensions")
     wide = [1] * len(shape)
     for d, n in zip(dims, x.shape, strict=True):
         wide[d] = n
@@ -72,31 +68,25 @@ def _broadcast(op: ir.Operation, x: Numbers) -> Numbers:
 
 
 def _slice(op: ir.Operation, x: Numbers) -> Numbers:
-    parts = (_ints(op, f"{name}") for name in ("start_indices", "limit_indices", "strides"))
+    parts = (integers(op, name) for name in ("start_indices", "limit_indices", "strides"))
     return x[tuple(itertools.starmap(slice, zip(*parts, strict=True)))]
 
 
+def _concatenate(op: ir.Operation, *parts: Numbers) -> Numbers:
+    return np.concatenate(parts, integer(op, "dimension"))
+
+
 def _pad(op: ir.Operation, x: Numbers, padding: Numbers) -> Numbers:
-    parts = (
-        _ints(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
-    )
-    for d, (low, high, inner) in enumerate(zip(*parts, strict=True)):
-        before, after = x.shape[:d], x.shape[d + 1 :]
-        size = x.shape[d] + max(0, x.shape[d] - 1) * inner
-        spread = filled((*before, size, *after), padding[()])
-        at = (slice(None),) * d
-        spread[(*at, slice(None, None, inner + 1))] = x
-        kept = spread[(*at, slice(max(0, -low), size - max(0, -high)))]
-        added = [filled((*before, max(0, n), *after), padding[()]) for n in (low, high)]
-        x = np.concatenate([added[0], kept, added[1]], axis=d)
-    return x
+    result = filled(tuple(op.results[0].type.shape), padding[()])
+    place_padded(result, x, *padding_of(op))
+    return result
 
 
 def _iota(kernel: Kernel, op: ir.Operation) -> list[Value]:
     type_ = op.results[0].type
     if size_of(type_) > FEW:
         raise UnsupportedError("a long ramp")
-    out, d = np.empty(type_.shape, object), _int(op, "iota_dimension")
+    out, d = np.empty(type_.shape, object), integer(op, "iota_dimension")
     numbers = [number(signless(type_.element_type), i) for i in range(type_.shape[d])]
     for at in np.ndindex(*type_.shape):
         out[at] = numbers[at[d]]
@@ -114,11 +104,7 @@ def _starts(
             continue
         kernel.spend(3)
         kind = kind_of(old.type.element_type)
-        value = kernel.number_of(old)
-        cast = "arith.index_castui" if kind == "u" else "arith.index_cast"
-        at = scalar(cast, [value], index())
-        at = scalar("arith.maxsi", [at, number(index(), 0)], index())
-        out.append(scalar("arith.minsi", [at, number(index(), n - size)], index()))
+        out.append(clamped_index(kernel.number_of(old), kind, n - size))
     return out
 
 
@@ -213,7 +199,7 @@ def _tree(combine: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
 def _reduce(kernel: Kernel, op: ir.Operation) -> list[Value]:
     operands = [kernel.numbers(v) for v in op.operands]
     count = len(operands) // 2
-    axes = _ints(op, "dimensions")
+    axes = integers(op, "dimensions")
     kept = [d for d in range(operands[0].ndim) if d not in axes]
     shape = [operands[0].shape[d] for d in kept]
     rows = [
@@ -267,35 +253,20 @@ def _dot_general(kernel: Kernel, op: ir.Operation) -> list[Value]:
 
 
 def _case(kernel: Kernel, op: ir.Operation) -> list[Value]:
-    index = kernel.number_of(op.operands[0])
-    types = [_flat_types(r.type) for r in op.results]
     if any(size_of(r.type) > FEW for r in op.results):
         raise UnsupportedError("a choice between arrays")
-    flat = [t for group in types for t in group]
+    types = [t for r in op.results for t in _flat_types(r.type)]
     blocks = [region.blocks[0] for region in op.regions]
-    i1 = ir.IntegerType.get_signless(1)
 
-    def values_of(block: ir.Block) -> list[ir.Value]:
-        out: list[ir.Value] = []
+    def emit(block: ir.Block) -> list[ir.Value]:
+        numbers: list[ir.Value] = []
         for value in kernel.block(block):
-            out.extend((kernel.load(value) if isinstance(value, Array) else value).flat)
-        return out
+            numbers.extend((kernel.load(value) if isinstance(value, Array) else value).flat)
+        return numbers
 
-    def branch(i: int) -> list[ir.Value]:
-        if i + 1 == len(blocks):
-            return values_of(blocks[i])
-        chosen = scalar("arith.cmpi", [index, number(index.type, i)], i1, predicate=0)
-        made = ir.Operation.create("scf.if", results=flat, operands=[chosen], regions=2)
-        this, others = (region.blocks.append() for region in made.regions)
-        with kernel.inside(this):
-            ir.Operation.create("scf.yield", operands=values_of(blocks[i]))
-        with kernel.inside(others):
-            ir.Operation.create("scf.yield", operands=branch(i + 1))
-        return list(made.results)
-
-    given = iter(branch(0))
+    numbers = iter(branch(kernel, kernel.number_of(op.operands[0]), blocks, types, emit))
     return [
-        array_of(list(itertools.islice(given, size_of(r.type))), tuple(r.type.shape))
+        array_of(list(itertools.islice(numbers, size_of(r.type))), tuple(r.type.shape))
         for r in op.results
     ]
 
@@ -310,10 +281,12 @@ RULES: Mapping[str, Rule] = {
     "stablehlo.iota": _iota,
     "stablehlo.reshape": _reshape,
     "stablehlo.broadcast_in_dim": _of_numbers(_broadcast),
-    "stablehlo.transpose": _of_numbers(lambda op, x: x.transpose(_ints(op, "permutation"))),
+    "stablehlo.transpose": _of_numbers(lambda op, x: x.transpose(integers(op, "permutation"))),
     "stablehlo.slice": _of_numbers(_slice),
-    "stablehlo.reverse": _of_numbers(lambda op, x: np.flip(x, tuple(_ints(op, "dimensions")))),
-    "stablehlo.concatenate": _of_numbers(lambda op, *xs: np.concatenate(xs, _int(op, "dimension"))),
+    "stablehlo.reverse": _of_numbers(lambda op, x: np.flip(x, tuple(integers(op, "dimensions")))),
+    "stablehlo.concatenate": _of_numbers(
+        lambda op, *xs: np.concatenate(xs, integer(op, "dimension"))
+    ),
     "stablehlo.pad": _of_numbers(_pad),
     "stablehlo.dynamic_slice": _dynamic_slice,
     "stablehlo.dynamic_update_slice": _dynamic_update_slice,

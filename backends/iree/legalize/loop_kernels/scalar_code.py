@@ -16,7 +16,9 @@ __all__ = [
     "ELEMENTWISE",
     "UnsupportedError",
     "binary",
+    "clamped_index",
     "element_of",
+    "index",
     "kind_of",
     "like",
     "number",
@@ -104,6 +106,23 @@ def number(type_: ir.Type, value: Any) -> ir.Value:
     return ir.Operation.create(
         "arith.constant", results=[type_], attributes={"value": attribute}
     ).results[0]
+
+
+def index() -> ir.Type:
+    """The type of indices into an array."""
+    return ir.IndexType.get()
+
+
+def clamped_index(value: ir.Value, kind: str, largest: int) -> ir.Value:
+    """An integer of a kind as an index, clamped to the range from 0 to the largest one."""
+    limit = number(index(), largest)
+    if kind == "u":
+        return scalar(
+            "arith.minui", [scalar("arith.index_castui", [value], index()), limit], index()
+        )
+    at = scalar("arith.index_cast", [value], index())
+    at = scalar("arith.maxsi", [at, number(index(), 0)], index())
+    return scalar("arith.minsi", [at, limit], index())
 
 
 def _is(predicate: str, x: ir.Value, y: ir.Value, kind: str) -> ir.Value:

@@ -25,7 +25,6 @@ __all__ = [
     "array_of",
     "elements_of",
     "filled",
-    "index",
     "is_literal",
     "literal_of",
     "map_numbers",
@@ -80,11 +79,6 @@ class Array:
 
 
 Value: TypeAlias = "Numbers | Array"
-
-
-def index() -> ir.Type:
-    """The type of indices into an array."""
-    return ir.IndexType.get()
 
 
 def size_of(type_: ir.RankedTensorType) -> int:

@@ -178,6 +178,21 @@ def test_values() -> None:
         np.testing.assert_array_equal(given, kept)
 
 
+@pytest.mark.parametrize("size", [6, 100])
+def test_starts_above_the_largest_signed_integer_are_clamped(size: int) -> None:
+    """In kernels of scalar code and of vector code."""
+
+    def step(_: int, state: Any) -> Any:
+        x, start = state
+        part = lax.dynamic_slice(x, (start,), (size // 2,))
+        return x + part[0], start + np.uint64(1)
+
+    with gn.enable_x64(True):
+        start = (gnp.arange(size, dtype=f32), gnp.uint64(2**63 + 5))
+        result = gn.jit(lambda *state: lax.fori_loop(0, 2, step, state))(*start)
+        np.testing.assert_array_equal(result[0], np.arange(size) + 3 * (size - size // 2))
+
+
 def _grown(x: Any) -> Any:
     return lax.fori_loop(0, 9, lambda _, x: gnp.tanh(x @ x) + 1, x)
 
