@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.standalone_c.movements import remapped, splat
 from gnomon.backends.standalone_c.scalars import converted
 from gnomon.backends.standalone_c.types import literal, of_type
 from gnomon.backends.standalone_c.values import Buffer, Flat, Index, Lazy, Stored, Value
 from gnomon.dialects.attributes import DENSE
 from gnomon.dialects.mlir import ir, stablehlo
-from gnomon.dialects.types import TensorType, bfloat16
+from gnomon.dialects.types import TensorType, bfloat16, is_complex
 
 if TYPE_CHECKING:
     from gnomon.backends.standalone_c.emitter import Emitter, Operation
@@ -26,6 +27,8 @@ _HALVES = (np.dtype(np.float16), bfloat16)
 
 def _accumulated(result: np.dtype) -> np.dtype:
     """The dtype in which products are added up: that of the result, or a wider one."""
+    if is_complex(result):
+        raise UnsupportedOnTarget(f"there is no C code for it in {result}")
     if result == np.bool_:
         return np.dtype(np.int32)
     return np.dtype(np.float32) if result in _HALVES else result

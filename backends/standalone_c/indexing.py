@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gnomon.backends.standalone_c.movements import copied, splat, start_of
@@ -16,37 +17,91 @@ if TYPE_CHECKING:
 __all__ = ["INDEXING"]
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of a gather or scatter in an array.
+
+    Attributes:
+      window: the dimension of the slices by dimension of the array, where they have one.
+      batching: the dimension of the start indices by dimension of the array, of batched ones.
+      mapped: the dimensions of the array that have start indices, in their order.
+      vector: the dimension of the start indices along which one window's are.
+      batch: the dimensions of the slices that number the windows.
+    """
+
+    window: dict[int, int]
+    batching: dict[int, int]
+    mapped: list[int]
+    vector: int
+    batch: list[int]
+
+    @classmethod
+    def of(
+        cls,
+        shape: Sequence[int],
+        rank: int,
+        dims: Sequence[int],
+        without: Sequence[int],
+        batching: dict[int, int],
+        mapped: Sequence[int],
+        vector: int,
+    ) -> _Windows:
+        """The windows in an array of a shape.
+
+        Args:
+          shape: that of the array.
+          rank: that of the slices.
+          dims: their dimensions that are dimensions of the array too.
+          without: the dimensions of the array that slices do not have.
+          batching, mapped, vector: the attributes.
+        """
+        kept = [d for d in range(len(shape)) if d not in without and d not in batching]
+        batch = [d for d in range(rank) if d not in dims]
+        return cls(dict(zip(kept, dims, strict=True)), batching, list(mapped), vector, batch)
+
+    def place(
+        self, emitter: Emitter, d: int, index: Index, starts: Value
+    ) -> tuple[str, str | None]:
+        """Where an element of the slices is along a dimension of the array.
+
+        Returns:
+          the index in the window or batch, and the start index, if there is one.
+        """
+        outer = [index[i] for i in self.batch]
+        offset = index[self.window[d]] if d in self.window else "0"
+        if d in self.batching:
+            along = self.batching[d]
+            offset = outer[along if along < self.vector else along - 1]
+        if d not in self.mapped:
+            return offset, None
+        if self.vector < starts.type.rank:
+            outer.insert(self.vector, str(self.mapped.index(d)))
+        return offset, starts.element(emitter, tuple(outer))
+
+
 def _gather(emitter: Emitter, operation: Operation) -> list[Value]:
     x, starts = operation.operands
-    type_ = operation.type
+    type_, shape = operation.type, x.type.shape
     numbers = stablehlo.GatherDimensionNumbers(operation.attribute("dimension_numbers"))
     sizes = operation.integers("slice_sizes")
-    mapped = list(numbers.start_index_map)
-    batching = dict(
-        zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    windows = _Windows.of(
+        shape,
+        type_.rank,
+        numbers.offset_dims,
+        numbers.collapsed_slice_dims,
+        dict(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)),
+        numbers.start_index_map,
+        numbers.index_vector_dim,
     )
-    hidden = {*numbers.collapsed_slice_dims, *batching}
-    offsets = list(numbers.offset_dims)
-    window = dict(zip([d for d in range(x.type.rank) if d not in hidden], offsets, strict=True))
-    vector = numbers.index_vector_dim
-    batch = [d for d in range(type_.rank) if d not in offsets]
 
     def element(emitter: Emitter, index: Index | Flat) -> str:
         assert not isinstance(index, Flat)
-        outer = [index[d] for d in batch]
         places = []
-        for d in range(x.type.rank):
-            place = index[window[d]] if d in window else "0"
-            if d in batching:
-                along = batching[d]
-                place = outer[along if along < vector else along - 1]
-            if d in mapped:
-                at = list(outer)
-                if vector < starts.type.rank:
-                    at.insert(vector, str(mapped.index(d)))
-                scalar = splat(starts.type.with_shape(()), starts.element(emitter, tuple(at)))
-                start = start_of(emitter, scalar, x.type.shape[d] - sizes[d])
-                place = plus(place, start)
+        for d, size in enumerate(shape):
+            place, start = windows.place(emitter, d, index, starts)
+            if start is not None:
+                scalar = splat(starts.type.with_shape(()), start)
+                place = plus(place, start_of(emitter, scalar, size - sizes[d]))
             places.append(place)
         return x.element(emitter, tuple(places))
 
@@ -61,30 +116,23 @@ def _scatter(emitter: Emitter, operation: Operation) -> list[Value]:
     types = operation.types
     shape, updated = types[0].shape, updates[0].type.shape
     numbers = stablehlo.ScatterDimensionNumbers(operation.attribute("scatter_dimension_numbers"))
-    window_dims = list(numbers.update_window_dims)
-    batching = dict(
-        zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    windows = _Windows.of(
+        shape,
+        len(updated),
+        numbers.update_window_dims,
+        numbers.inserted_window_dims,
+        dict(zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)),
+        numbers.scattered_dims_to_operand_dims,
+        numbers.index_vector_dim,
     )
-    hidden = {*numbers.inserted_window_dims, *batching}
-    window = dict(zip([d for d in range(len(shape)) if d not in hidden], window_dims, strict=True))
-    mapped = list(numbers.scattered_dims_to_operand_dims)
-    vector = numbers.index_vector_dim
-    batch = [d for d in range(len(updated)) if d not in window_dims]
     block = operation.op.regions[0].blocks[0]
     scalars = [t.with_shape(()) for t in types]
     with emitter.loops(updated, parallel=False) as index:
-        outer = [index[d] for d in batch]
         places, conditions = [], []
         for d, size in enumerate(shape):
-            place = index[window[d]] if d in window else "0"
-            if d in batching:
-                along = batching[d]
-                place = outer[along if along < vector else along - 1]
-            if d in mapped:
-                at = list(outer)
-                if vector < starts.type.rank:
-                    at.insert(vector, str(mapped.index(d)))
-                start = emitter.local("int64_t", starts.element(emitter, tuple(at)), "s")
+            place, start = windows.place(emitter, d, index, starts)
+            if start is not None:
+                start = emitter.local("int64_t", start, "s")
                 place = emitter.local("int64_t", plus(start, place), "p")
                 # Compared as unsigned numbers, so that no index is negative.
                 conditions.append(f"(uint64_t){place} < {size}")

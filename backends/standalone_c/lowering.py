@@ -6,16 +6,15 @@ from typing import Any
 
 from gnomon.backends import profiling
 from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.complex_numbers import rules, split_complex_numbers
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.pjrt.legalize import RULES
 from gnomon.backends.rewriting import rewrite
-from gnomon.dialects.body import operands_of, results_of
 from gnomon.dialects.contract import REGISTRY, all_operations
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_complex, type_of
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["CBackend"]
@@ -26,10 +25,8 @@ _REASONS = {
     "gnomon.io_callback": _PYTHON,
     "gnomon.debug_callback": _PYTHON,
     "gnomon.host_call": _PYTHON,
-    "gnomon.fft": "it computes with complex numbers, which programs in C do not",
 }
 _LAPACK = "it needs LAPACK, which a C function without libraries does not have"
-_COMPLEX = "programs in C do not compute with complex numbers"
 _DEVICES = "it runs on several devices; a C function runs on one processor"
 
 
@@ -74,6 +71,7 @@ def _legalize(module: ir.Module) -> None:
     if "gnomon.mesh" in module.operation.attributes:
         raise UnsupportedOnTarget(_DEVICES)
     rewrite(program, RULES)
+    split_complex_numbers(program, rules())
     legalize_narrow_dtypes(program)
     for function in program.functions:
         for op in all_operations(program.body(symbol_name(function))):
@@ -92,7 +90,4 @@ def _reason(op: ir.Operation) -> str | None:
         return _LAPACK
     if definition is not None and definition.collective:
         return _DEVICES
-    values = (*operands_of(op), *results_of(op))
-    if op.name.startswith("gnomon.") and any(is_complex(type_of(x).dtype) for x in values):
-        return _COMPLEX
     return None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gnomon.backends.standalone_c.types import c_type, literal, of_type
+from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.standalone_c.types import c_type, initializer, literal, of_type
 from gnomon.backends.standalone_c.values import (
     Buffer,
     Flat,
@@ -21,7 +22,7 @@ from gnomon.backends.standalone_c.values import (
 )
 from gnomon.dialects.attributes import DENSE
 from gnomon.dialects.slicing import padded_range
-from gnomon.dialects.types import TensorType, bfloat16
+from gnomon.dialects.types import TensorType, bfloat16, is_complex
 
 if TYPE_CHECKING:
     from gnomon.backends.standalone_c.emitter import Emitter, Operation
@@ -49,7 +50,7 @@ def _constant(emitter: Emitter, operation: Operation) -> list[Value]:
     if type_.dtype in (np.float16, bfloat16):
         texts = [str(int(x)) for x in flat.view(np.uint16)]
     else:
-        texts = [literal(x, type_.dtype) for x in flat]
+        texts = [initializer(x, type_.dtype) for x in flat]
     name = emitter.name("gnomon_constant_")
     lines = [
         "  " + ", ".join(texts[i : i + _PER_LINE]) + "," for i in range(0, len(texts), _PER_LINE)
@@ -62,6 +63,8 @@ def _constant(emitter: Emitter, operation: Operation) -> list[Value]:
 def _iota(emitter: Emitter, operation: Operation) -> list[Value]:
     dimension, type_ = int(operation.attribute("iota_dimension")), operation.type
     kind = c_type(type_.dtype)
+    if is_complex(type_.dtype):
+        raise UnsupportedOnTarget(f"there is no C code for it in {type_.dtype}")
 
     def element(emitter: Emitter, index: Index | Flat) -> str:
         assert not isinstance(index, Flat)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from gnomon.backends.standalone_c.complex_functions import ARITHMETIC, FACTORIZATIONS, FOURIER
+from gnomon.backends.standalone_c.types import COMPLEX_TYPES
+
 __all__ = ["prelude"]
 
 _HEAD = """\
@@ -356,7 +359,12 @@ def _functions() -> dict[str, str]:
         for t, b in (("float", 32), ("double", 64))
     ]
     found = {}
-    for text in [_HALVES, *floats, *_integers(), _BITS]:
+    complex_numbers = [
+        _replaced(text, {"T": t, "C": f"gnomon_complex_{t}", "ABS": f"fabs{suffix}"})
+        for t, suffix in (("float", "f"), ("double", ""))
+        for text in (ARITHMETIC, *FACTORIZATIONS, *(FOURIER if t == "double" else ()))
+    ]
+    for text in [_HALVES, *floats, *_integers(), _BITS, *complex_numbers]:
         for part in re.split(r"^(?=GNOMON_INLINE)", text, flags=re.MULTILINE):
             if part:
                 name = re.search(r"(gnomon_\w+)\(", part)
@@ -379,5 +387,6 @@ def prelude(code: str, helpers: set[str]) -> str:
         names = set(re.findall(r"gnomon_\w+(?=\()", pending)) & set(functions)
         pending = "\n".join(functions[name] for name in names - needed)
         needed |= names
-    chosen = [text for name, text in functions.items() if name in needed]
-    return "\n".join([_HEAD, "".join(chosen)])
+    chosen = "".join(text for name, text in functions.items() if name in needed)
+    types = [COMPLEX_TYPES] if "gnomon_complex_" in code + chosen else []
+    return "\n".join([_HEAD, *types, chosen])

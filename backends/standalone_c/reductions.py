@@ -14,7 +14,7 @@ from gnomon.backends.standalone_c.types import literal, of_type
 from gnomon.backends.standalone_c.values import Buffer, Index, Stored, Value, flattened, plus, times
 from gnomon.dialects.attributes import DENSE
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, is_floating
+from gnomon.dialects.types import TensorType, is_complex, is_floating
 
 if TYPE_CHECKING:
     from gnomon.backends.standalone_c.emitter import Emitter, Operation
@@ -69,7 +69,13 @@ def _reduce(emitter: Emitter, operation: Operation) -> list[Value]:
     block = operation.op.regions[0].blocks[0]
     shape = inputs[0].type.shape
     name = _only_op(block) if count == 1 else None
-    if name in _ASSOCIATIVE and operation.type.size and inputs[0].type.size:
+    dtype = inputs[0].type.dtype
+    if (
+        name in _ASSOCIATIVE
+        and operation.type.size
+        and inputs[0].type.size
+        and not is_complex(dtype)
+    ):
         return [_reduce_associative(emitter, operation, name, reduced)]
     outputs = [emitter.result(operation, k) for k in range(count)]
     kept = [d for d in range(len(shape)) if d not in reduced]
@@ -338,7 +344,7 @@ def _select_and_scatter(emitter: Emitter, operation: Operation) -> list[Value]:
     scalar = type_.with_shape(())
     with emitter.in_memory(x) as stored, emitter.loops(source.type.shape, parallel=False) as outer:
         best, found = emitter.name("a"), emitter.name("p")
-        emitter.line(f"{kind} {best} = 0;")
+        emitter.line(f"{kind} {best} = {literal(0, type_.dtype)};")
         emitter.line(f"int64_t {found} = -1;")
         with emitter.loops([row[0] for row in window], parallel=False) as inner:
             places, condition = _inside(emitter, outer, inner, window, tuple(map(str, shape)))

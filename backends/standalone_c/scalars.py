@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.standalone_c.types import CType, c_type, of_type
+from gnomon.backends.standalone_c.types import CType, c_type, of_type, part_of
 from gnomon.backends.standalone_c.values import Flat, Index, Lazy, Stored, Value
 from gnomon.dialects.mlir import ir, stablehlo
-from gnomon.dialects.types import is_floating, is_integer
+from gnomon.dialects.types import is_complex, is_floating, is_integer, real_dtype
 
 if TYPE_CHECKING:
     from gnomon.backends.standalone_c.emitter import Emitter, Operation
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["ELEMENTWISE", "apply", "converted"]
 
 # {s} is the suffix of the type's math functions, {t} the computed type, {u} the unsigned type in
-# which integers wrap, {n} the stored type's name, {b} the number of bits.
+# which integers wrap, {n} the stored type's name, {b} the number of bits, {p} the type of the parts
+# of a complex number.
 _FLOAT = {
     "add": "({0} + {1})",
     "subtract": "({0} - {1})",
@@ -51,6 +52,20 @@ _FLOAT = {
     "cbrt": "cbrt{s}({0})",
     "is_finite": "(isfinite({0}) != 0)",
     "clamp": "gnomon_min_{t}(gnomon_max_{t}({0}, {1}), {2})",
+    "complex": "gnomon_complex_of_{t}({0}, {1})",
+    "real": "{0}",
+    "imag": "0",
+}
+# The functions of complex numbers, and products and quotients in programs of our dialect, are
+# written on the parts before they get here.
+_COMPLEX = {
+    "add": "gnomon_complex_add_{p}({0}, {1})",
+    "subtract": "gnomon_complex_subtract_{p}({0}, {1})",
+    "multiply": "gnomon_complex_multiply_{p}({0}, {1})",
+    "divide": "gnomon_complex_divide_{p}({0}, {1})",
+    "negate": "gnomon_complex_of_{p}(-{0}.re, -{0}.im)",
+    "real": "{0}.re",
+    "imag": "{0}.im",
 }
 _INTEGER = {
     "add": "({t})(({u}){0} + ({u}){1})",
@@ -93,6 +108,8 @@ _COMPARISONS = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": 
 
 def _template(name: str, dtype: np.dtype) -> str:
     table = _BOOL if dtype == np.bool_ else _INTEGER if is_integer(dtype) else _FLOAT
+    if is_complex(dtype):
+        table = _COMPLEX
     if name not in table:
         raise UnsupportedOnTarget(f"there is no C code for it in {dtype}")
     return table[name]
@@ -100,7 +117,7 @@ def _template(name: str, dtype: np.dtype) -> str:
 
 def _format(emitter: Emitter, name: str, operands: Sequence[str], dtype: np.dtype) -> str:
     kind = c_type(dtype)
-    if len(operands) > 1 or name in ("abs", "sign"):
+    if len(operands) > 1 or name in ("abs", "sign") or is_complex(dtype):
         operands = [_simple(emitter, x, kind) for x in operands]
     template = _template(name, dtype)
     if dtype.kind == "u" and name in _UNSIGNED:
@@ -112,6 +129,7 @@ def _format(emitter: Emitter, name: str, operands: Sequence[str], dtype: np.dtyp
         u=kind.unsigned,
         n=kind.stored.lstrip("u") if name in ("popcnt", "count_leading_zeros") else kind.stored,
         b=8 * dtype.itemsize,
+        p=part_of(dtype) if is_complex(dtype) else "",
     )
     return kind.rounded(text) if name != "is_finite" else text
 
@@ -153,7 +171,9 @@ def _elementwise(emitter: Emitter, operation: Operation) -> list[Value]:
     dtype = operation.operands[-1].type.dtype
     _template(name, dtype)
     result = operation.type.dtype
-    return _lazy(operation, lambda e, values: apply(e, name, values, dtype, result))
+    # A part of a number in memory is read where it is needed.
+    cheap = name in ("real", "imag") and operation.operands[0].is_cheap
+    return _lazy(operation, lambda e, values: apply(e, name, values, dtype, result), cheap=cheap)
 
 
 def _compare(emitter: Emitter, operation: Operation) -> list[Value]:
@@ -161,9 +181,16 @@ def _compare(emitter: Emitter, operation: Operation) -> list[Value]:
     kind = operation.attribute("compare_type")
     total = kind is not None and "TOTALORDER" in str(kind)
     sign = _COMPARISONS[direction]
-    computed = of_type(operation.operands[0].type).computed
+    dtype = operation.operands[0].type.dtype
+    computed = c_type(dtype).computed
+    if is_complex(dtype) and direction not in ("EQ", "NE"):
+        raise UnsupportedOnTarget(f"there is no C code for the order of {dtype}")
 
     def evaluate(emitter: Emitter, values: list[str]) -> str:
+        if is_complex(dtype):
+            x, y = (_simple(emitter, v, c_type(dtype)) for v in values)
+            same = f"{x}.re == {y}.re && {x}.im == {y}.im"
+            return emitter.local("bool", same if direction == "EQ" else f"!({same})")
         if total:
             values = [f"gnomon_order_{computed}({x})" for x in values]
         return emitter.local("bool", f"({values[0]} {sign} {values[1]})")
@@ -181,6 +208,17 @@ def converted(emitter: Emitter, value: str, source: np.dtype, target: np.dtype) 
     if source == target:
         return value
     kind = c_type(target)
+    if is_complex(source):
+        value = _simple(emitter, value, c_type(source))
+        if target == np.bool_:
+            return emitter.local("bool", f"{value}.re != 0 || {value}.im != 0")
+        if not is_complex(target):
+            return converted(emitter, f"{value}.re", real_dtype(source), target)
+        parts = [f"({part_of(target)}){value}.{p}" for p in ("re", "im")]
+        return emitter.local(kind.computed, f"{{{', '.join(parts)}}}")
+    if is_complex(target):
+        real = converted(emitter, value, source, real_dtype(target))
+        return emitter.local(kind.computed, f"{{{real}, 0}}")
     if target == np.bool_:
         return emitter.local("bool", f"{value} != 0")
     if is_floating(target):
@@ -201,7 +239,8 @@ def _bitcast(emitter: Emitter, operation: Operation) -> list[Value]:
     source, target = of_type(x.type), of_type(type_)
     if is_integer(x.type.dtype) and is_integer(type_.dtype) and x.type.shape == type_.shape:
         return _lazy(operation, lambda e, v: e.local(target.computed, f"({target.computed}){v[0]}"))
-    if x.type.shape == type_.shape and not (source.half or target.half):
+    has_name = not any(k.half or k.stored.startswith("gnomon_") for k in (source, target))
+    if x.type.shape == type_.shape and has_name:
         name = f"gnomon_bits_{source.stored}_{target.stored}"
         emitter.helpers.add(name)
         return _lazy(operation, lambda e, v: e.local(target.computed, f"{name}({v[0]})"))
@@ -227,7 +266,7 @@ def _reduce_precision(emitter: Emitter, operation: Operation) -> list[Value]:
 
 
 ELEMENTWISE: dict[str, Callable[[Emitter, Operation], Sequence[Value]]] = {
-    **{f"stablehlo.{name}": _elementwise for name in {*_FLOAT, *_INTEGER, *_BOOL}},
+    **{f"stablehlo.{name}": _elementwise for name in {*_FLOAT, *_INTEGER, *_BOOL, *_COMPLEX}},
     "stablehlo.compare": _compare,
     "stablehlo.select": _select,
     "stablehlo.convert": _convert,

@@ -13,17 +13,18 @@ from gnomon.backends.compilation import Artifact
 from gnomon.backends.standalone_c.contractions import CONTRACTIONS
 from gnomon.backends.standalone_c.control import CONTROL
 from gnomon.backends.standalone_c.emitter import ALIGNMENT, Emitter, Rule
+from gnomon.backends.standalone_c.fourier import FOURIER
 from gnomon.backends.standalone_c.indexing import INDEXING
 from gnomon.backends.standalone_c.movements import MOVEMENTS
 from gnomon.backends.standalone_c.prelude import prelude
 from gnomon.backends.standalone_c.reductions import REDUCTIONS
 from gnomon.backends.standalone_c.scalars import ELEMENTWISE
 from gnomon.backends.standalone_c.triangular import TRIANGULAR
-from gnomon.backends.standalone_c.types import of_type
+from gnomon.backends.standalone_c.types import COMPLEX_TYPES, of_type
 from gnomon.backends.standalone_c.values import Buffer, Stored
 from gnomon.dialects.functions import symbol_name
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, short_name
+from gnomon.dialects.types import TensorType, is_complex, short_name
 
 __all__ = ["CSource", "c_source"]
 
@@ -35,6 +36,7 @@ _RULES: dict[str, Rule] = {
     **INDEXING,
     **CONTROL,
     **TRIANGULAR,
+    **FOURIER,
 }
 # These read each element of each operand once, so operands are computed in their loops.
 _READ_ONCE = frozenset(
@@ -42,7 +44,7 @@ _READ_ONCE = frozenset(
         *ELEMENTWISE,
         *(f"stablehlo.{n}" for n in ("reshape", "transpose", "slice", "reverse", "concatenate")),
         *(f"stablehlo.{n}" for n in ("pad", "reduce", "return", "dot_general", "convolution")),
-        "stablehlo.dynamic_slice",
+        *("stablehlo.dynamic_slice", "stablehlo.fft"),
         "func.return",
     }
 )
@@ -240,6 +242,7 @@ def _header(
     described = [f"   {verb}  {n}: {_described(t)}" for verb, n, t in rows]
     sizes = [f"#define {upper}_SIZE_{n} {t.size}" for _, n, t in rows]
     declared = signature.replace("restrict ", f"{upper}_RESTRICT ")
+    types = [COMPLEX_TYPES] if any(is_complex(t.dtype) for _, _, t in rows) else []
     return "\n".join(
         [
             f"/* {name}: a program of gnomon. Arrays are in row-major order.",
@@ -254,6 +257,7 @@ def _header(
             f"#define GNOMON_{upper}_H",
             "#include <stdint.h>",
             "",
+            *types,
             *sizes,
             f"#define {upper}_WORKSPACE {workspace}",
             f"#define {upper}_OUT_OF_MEMORY 1",

@@ -10,7 +10,7 @@ from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.standalone_c.movements import copied
 from gnomon.backends.standalone_c.types import of_type
 from gnomon.backends.standalone_c.values import Stored, Value
-from gnomon.dialects.types import TensorType
+from gnomon.dialects.types import TensorType, is_complex
 
 if TYPE_CHECKING:
     from gnomon.backends.standalone_c.emitter import Emitter, Operation
@@ -22,8 +22,8 @@ def _flag(attribute: Any) -> bool:
     return attribute is not None and str(attribute) == "true"
 
 
-def _real(type_: TensorType) -> str:
-    """The C type of a matrix."""
+def _stored(type_: TensorType) -> str:
+    """The C type of a matrix's elements."""
     kind = of_type(type_)
     if kind.half or kind.unsigned or kind.computed == "bool":
         raise UnsupportedOnTarget(f"there is no C code for it in {type_.dtype}")
@@ -32,9 +32,10 @@ def _real(type_: TensorType) -> str:
 
 def _cholesky(emitter: Emitter, operation: Operation) -> list[Value]:
     (a,), type_ = operation.operands, operation.type
-    kind, n = _real(type_), type_.shape[-1]
+    kind, n = _stored(type_), type_.shape[-1]
     name = f"gnomon_cholesky_{kind}"
-    emitter.helpers.add(name)
+    if not is_complex(type_.dtype):
+        emitter.helpers.add(name)
     into = emitter.result(operation)
     lower = int(_flag(operation.attribute("lower")))
     batches = math.prod(type_.shape[:-2])
@@ -47,14 +48,18 @@ def _cholesky(emitter: Emitter, operation: Operation) -> list[Value]:
 
 def _triangular_solve(emitter: Emitter, operation: Operation) -> list[Value]:
     type_ = operation.type
-    kind, n = _real(type_), operation.operands[0].type.shape[-1]
+    kind, n = _stored(type_), operation.operands[0].type.shape[-1]
     into = copied(emitter, operation, 1)
-    name = f"gnomon_solve_{kind}"
-    emitter.helpers.add(name)
+    name, form = f"gnomon_solve_{kind}", str(operation.attribute("transpose_a"))
+    sign = ""
+    if is_complex(type_.dtype):
+        sign = "-1, " if "ADJOINT" in form else "1, "
+    else:
+        emitter.helpers.add(name)
     left, lower, unit = (
         _flag(operation.attribute(a)) for a in ("left_side", "lower", "unit_diagonal")
     )
-    transposed = "NO_TRANSPOSE" not in str(operation.attribute("transpose_a"))
+    transposed = "NO_TRANSPOSE" not in form
     rows, columns = type_.shape[-2:]
     # x a = b is the system of the transposed matrices.
     steps = f"{n}, 1"
@@ -71,7 +76,8 @@ def _triangular_solve(emitter: Emitter, operation: Operation) -> list[Value]:
     ):
         emitter.line(
             f"{name}({n}, {count}, {a.buffer.pointer} + {batch} * {n * n}, {steps}, "
-            f"{int(lower)}, {int(unit)}, {into.pointer} + {batch} * {rows * columns}, {along});"
+            f"{int(lower)}, {int(unit)}, {sign}"
+            f"{into.pointer} + {batch} * {rows * columns}, {along});"
         )
     return [Stored(into, type_)]
 

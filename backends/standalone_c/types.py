@@ -9,9 +9,26 @@ from typing import Any
 import numpy as np
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.dialects.types import TensorType, bfloat16, is_floating, short_name
+from gnomon.dialects.types import (
+    TensorType,
+    bfloat16,
+    is_complex,
+    is_floating,
+    real_dtype,
+    short_name,
+)
 
-__all__ = ["CType", "c_type", "literal", "of_type"]
+__all__ = ["COMPLEX_TYPES", "CType", "c_type", "initializer", "literal", "of_type", "part_of"]
+
+
+# Their layout is that of C's `float complex` and `double complex`, and of C++'s `std::complex`.
+COMPLEX_TYPES = """\
+#ifndef GNOMON_COMPLEX
+#define GNOMON_COMPLEX
+typedef struct { float re, im; } gnomon_complex_float;
+typedef struct { double re, im; } gnomon_complex_double;
+#endif
+"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,10 @@ _TYPES: dict[np.dtype[Any], CType] = {
     bfloat16: CType("uint16_t", "float", half="bf16", suffix="f"),
     np.dtype(np.float32): CType("float", "float", suffix="f"),
     np.dtype(np.float64): CType("double", "double"),
+    **{
+        np.dtype(f"complex{bits}"): CType(f"gnomon_complex_{part}", f"gnomon_complex_{part}")
+        for bits, part in ((64, "float"), (128, "double"))
+    },
 }
 
 
@@ -66,7 +87,7 @@ def c_type(dtype: np.dtype[Any]) -> CType:
     except KeyError:
         raise UnsupportedOnTarget(
             f"programs in C do not compute with {short_name(dtype)}; they take bool, integers of "
-            "8 to 64 bits, f16, bf16, f32 and f64"
+            "8 to 64 bits, f16, bf16, f32, f64, c64 and c128"
         ) from None
 
 
@@ -75,9 +96,24 @@ def of_type(type_: TensorType) -> CType:
     return c_type(type_.dtype)
 
 
+def part_of(dtype: np.dtype[Any]) -> str:
+    """The C type of the parts of a complex number."""
+    return c_type(real_dtype(dtype)).computed
+
+
+def initializer(value: Any, dtype: np.dtype[Any]) -> str:
+    """A constant of the computed type, as the initial value of a variable or an element."""
+    if not is_complex(dtype):
+        return literal(value, dtype)
+    number, part = complex(value), real_dtype(dtype)
+    return f"{{{literal(number.real, part)}, {literal(number.imag, part)}}}"
+
+
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
     """A constant of the computed type."""
     kind = c_type(dtype)
+    if is_complex(dtype):
+        return f"({kind.computed}){initializer(value, dtype)}"
     if dtype == np.bool_:
         return "true" if value else "false"
     if not is_floating(dtype):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from gnomon.backends.iree.legalize import host_ops, library_products, refusals, small_matrices
+from gnomon.backends.iree.legalize import (
+    complex_parts,
+    host_ops,
+    library_products,
+    refusals,
+    small_matrices,
+)
 from gnomon.backends.iree.legalize.after_lowering import (
     constant_reductions,
     masks,
@@ -15,7 +21,6 @@ from gnomon.backends.iree.legalize.after_lowering import (
     transposed_extrema,
     unsigned_factors,
 )
-from gnomon.backends.iree.legalize.complex_numbers import splitting
 from gnomon.backends.iree.legalize.control import branches, forms, rolled_chains
 from gnomon.backends.iree.legalize.data_movement import scatter, sorting
 from gnomon.backends.iree.legalize.functions import (
@@ -52,7 +57,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *fourier.LEGALIZATIONS,
         *integrals.LEGALIZATIONS,
         *sorting.LEGALIZATIONS,
-        *splitting.LEGALIZATIONS,
+        *complex_parts.LEGALIZATIONS,
         *windows.LEGALIZATIONS,
         *pads.LEGALIZATIONS,
         *powers.LEGALIZATIONS,

@@ -1,10 +1,9 @@
 """Rewrite programs on complex numbers to programs on their real and imaginary parts.
 
-IREE 3.13 vectorizes no op of complex numbers, and rejects or miscompiles some. This pass turns each
-complex value into two real ones: arguments of ``main`` are split where they enter, and results are
-joined where they leave. In between, the arguments and results of functions, loops and branches are
-pairs too. Ops without a rule (`rules`), such as calls of Python, get joined operands, and their
-results are split.
+For compilers that have no code for complex numbers, or bad code. Each complex value becomes two
+real ones: arguments of ``main`` are split where they enter, and results are joined where they
+leave. In between, the arguments and results of functions, loops and branches are pairs too. Ops
+without a rule (`rules`), such as calls of Python, get joined operands, and their results are split.
 """
 
 from __future__ import annotations
@@ -13,10 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from gnomon.backends.iree.legalize.complex_numbers.parts import Parts, Value, joined
-from gnomon.backends.iree.legalize.complex_numbers.rules import rules
-from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
-from gnomon.backends.iree.targets import Target
+from gnomon.backends.complex_numbers.parts import Parts, Value, joined
 from gnomon.backends.narrow import mentions
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import PLAIN, Body, clone_into, create, operands_of, results_of
@@ -26,7 +22,7 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex, mlir_type, real_dtype, type_of
 
-__all__ = ["LEGALIZATIONS", "split_complex_numbers"]
+__all__ = ["split_complex_numbers"]
 
 _CALL = "func.call"
 
@@ -54,14 +50,24 @@ _DEAR = frozenset(
 _COUNTS = {"while": ("cond_consts", "body_consts"), "scan": ("consts", "carry")}
 
 
-def split_complex_numbers(program: Program, target: Target) -> None:
-    """Rewrite every function of a program that has complex values."""
+def split_complex_numbers(
+    program: Program,
+    rules: Mapping[str, Callable[[Instance], Sequence[Value]]],
+    *,
+    apart: bool = False,
+) -> None:
+    """Rewrite every function of a program that has complex values.
+
+    Args:
+      program: the program.
+      rules: the ops that are computed on parts, by full name.
+      apart: whether values are split and joined in kernels of their own, unless the program
+        computes less with a number than that costs.
+    """
     bodies = [program.body(symbol_name(f)) for f in program.functions]
     if not any(mentions(body, is_complex) for body in bodies):
         return
-    # Devices compute numbers one by one in each thread, complex ones too.
-    apart = target.memory == "host" and _is_dear(bodies)
-    splitter = _Splitter(rules(target), apart)
+    splitter = _Splitter(rules, apart and _is_dear(bodies))
     for function in program.functions:
         name = symbol_name(function)
         body = program.body(name)
@@ -93,8 +99,7 @@ class _Splitter:
 
     Attributes:
       rules: the rules by full op name.
-      apart: whether values are split and joined in kernels of their own. IREE vectorizes no kernel
-        that reads or writes a complex number.
+      apart: whether values are split and joined in kernels of their own.
     """
 
     rules: Mapping[str, Callable[[Instance], Sequence[Value]]]
@@ -218,26 +223,3 @@ def _gathered(values: Sequence[ir.Value], types: Sequence[TensorType]) -> list[V
     """The inverse of `_flat`."""
     rest = iter(values)
     return [Parts(next(rest), next(rest)) if is_complex(t.dtype) else next(rest) for t in types]
-
-
-LEGALIZATIONS = (
-    Legalization(
-        name="complex-parts",
-        stage=Stage.SPLIT,
-        kind=Kind.INACCURATE,
-        doc="compute with the parts of complex numbers, in loops and functions too",
-        upstream="IREE 3.13 vectorizes no op of complex numbers, rejects some of them, and expands "
-        "functions into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which are 0 for 1e-18",
-        texts=(
-            "sines_of_small_complex_numbers",
-            "roots_of_complex_numbers",
-            "powers_of_complex_zero",
-            "selects_of_complex_numbers",
-            "pads_of_wide_complex_numbers",
-            "roundings_in_windows",
-            "windows_of_complex_numbers_on_vulkan",
-        ),
-        reproducer="`sin(1e-9 + 1e-9j)` of complex64 has the imaginary part 0",
-        run=split_complex_numbers,
-    ),
-)

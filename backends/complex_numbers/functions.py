@@ -1,9 +1,8 @@
 """Elementary functions of complex numbers, on their parts.
 
-IREE expands them into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which are 0 for 1e-18, and into
-sines and logarithms of f32 that have a bounded absolute error only. Here both parts are functions
-of real numbers, which other rules legalize. Infinities follow annex G of C where a formula would
-give nan. Products are scaled where an exponential overflows and the product with a sine does not.
+Both parts are functions of real numbers, which backends rewrite further, or compile. Infinities
+follow annex G of C where a formula would give nan. Products are scaled where an exponential
+overflows and the product with a sine does not.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.complex_numbers.parts import (
+from gnomon.backends.complex_numbers.parts import (
     Parts,
     add,
     chosen,
@@ -25,7 +24,6 @@ from gnomon.backends.iree.legalize.complex_numbers.parts import (
     negative,
     subtract,
 )
-from gnomon.backends.iree.legalize.functions.functions_in_f32 import log1p_parts
 from gnomon.dialects.cumulative import complex_logaddexp
 from gnomon.dialects.elementwise import hyperbolic
 from gnomon.dialects.elementwise.exponential import LN2
@@ -34,11 +32,13 @@ from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["add_exponentials", "functions"]
+__all__ = ["LogOfSize", "add_exponentials", "functions"]
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 _Function = Callable[[Parts], Parts]
+LogOfSize = Callable[[ir.Value, ir.Value], ir.Value]
+"""The logarithm of ``|1 + z|`` for the f32 parts of ``z``."""
 
 
 def _turned(z: Parts) -> Parts:
@@ -213,7 +213,7 @@ def _log_of_size_in_f64(real: ir.Value, imaginary: ir.Value) -> ir.Value:
     return ops.mul(full_like(real, 0.5), ops.select(is_small, ops.log(square), near))
 
 
-def _log1p_of_f32(log_of_size: Callable[[ir.Value, ir.Value], ir.Value]) -> _Function:
+def _log1p_of_f32(log_of_size: LogOfSize) -> _Function:
     def log1p(z: Parts) -> Parts:
         real = convert(log_of_size(*z), _F32)
         infinity = full_like(real, np.inf)
@@ -347,9 +347,14 @@ def add_exponentials(x: Parts, y: Parts) -> Parts:
     return found
 
 
-def functions(*, f64: bool) -> dict[str, Callable[..., Parts]]:
-    """The functions by op name, for targets with or without 64-bit floats."""
-    log1p_of_f32 = _log1p_of_f32(_log_of_size_in_f64 if f64 else log1p_parts)
+def functions(log_of_size: LogOfSize | None = None) -> dict[str, Callable[..., Parts]]:
+    """The functions by op name.
+
+    Args:
+      log_of_size: how a target without 64-bit floats computes it; None for other targets.
+    """
+    f64 = log_of_size is None
+    log1p_of_f32 = _log1p_of_f32(log_of_size or _log_of_size_in_f64)
 
     def log1p(z: Parts) -> Parts:
         return (log1p_of_f32 if type_of(z.real).dtype == _F32 else _log1p)(z)

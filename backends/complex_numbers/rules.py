@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.complex_numbers.functions import add_exponentials, functions
-from gnomon.backends.iree.legalize.complex_numbers.parts import (
+from gnomon.backends.complex_numbers.functions import LogOfSize, add_exponentials, functions
+from gnomon.backends.complex_numbers.parts import (
     Parts,
     Value,
     divide,
@@ -23,7 +23,6 @@ from gnomon.backends.iree.legalize.complex_numbers.parts import (
     multiply,
     smaller,
 )
-from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.cumulative import prefix_scan
@@ -253,7 +252,7 @@ _RULES: dict[str, _Rule] = {
 }
 
 
-def rules(target: Target) -> dict[str, _Rule]:
-    """The rules for a target, by full op name."""
-    found = functions(f64=target.capabilities.f64)
+def rules(log_of_size: LogOfSize | None = None) -> dict[str, _Rule]:
+    """The rules by full op name; see `functions` for the argument."""
+    found = functions(log_of_size)
     return {**_RULES, **{f"gnomon.{name}": _of(function) for name, function in found.items()}}
