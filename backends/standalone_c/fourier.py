@@ -182,8 +182,8 @@ def _along(
                 # A real signal's other coefficients are the conjugates of these, here swapped.
                 with emitter.loops([length - points]) as (k,):
                     mirrored = f"{row}[{k} + 1]"
-                    parts = f"-{mirrored}.re, {mirrored}.im"
-                    emitter.store(line.row, f"{length - 1} - {k}", f"{_JOIN}({parts})")
+                    conjugate = f"{_JOIN}(-{mirrored}.re, {mirrored}.im)"
+                    emitter.store(line.row, f"{length - 1} - {k}", conjugate)
             found = emitter.local("gnomon_complex_double *", line.call, "z")
             with emitter.loops([count]) as (k,):
                 parts = [f"{found}[{k}].{p}" for p in ("im", "re")[:: 1 if backward else -1]]

@@ -155,6 +155,13 @@ class Entry(NamedTuple):
         return any(isinstance(n, str) for t in self.inputs for n in t.shape)
 
     @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the positional arguments; empty where they are not known."""
+        found = self.notes.get("parameters")
+        names = found if isinstance(found, list) else []
+        return tuple(name if isinstance(name, str) else "" for name in names)
+
+    @property
     def nr_devices(self) -> int:
         """The number of devices that the program is for."""
         found = self.notes.get("nr_devices", 1)

@@ -343,7 +343,13 @@ class Function:
         path = self.entry.in_tree.paths()[index]
         # The root is the pair of positional arguments and of those given by name.
         head, _, rest = path.partition("]")
-        return f"argument {rest}" if head in ("[0", "[1") and rest else f"argument {index}"
+        if head not in ("[0", "[1") or not rest:
+            return f"argument {index}"
+        number, _, inner = rest.removeprefix("[").partition("]")
+        names = self.entry.parameters
+        if head == "[0" and number.isdigit() and int(number) < len(names) and names[int(number)]:
+            return f"the argument {names[int(number)]!r}{inner}"
+        return f"argument {rest}"
 
     def _mismatch(self, index: int, leaf: Any) -> TypeError:
         type_: TensorType = self.entry.inputs[index]

@@ -181,7 +181,7 @@ def test_arguments_of_every_kind(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((np.zeros(2, np.float32),), r"argument \[0\] of f must be float32\[3\], got float32\[2\]"),
+        ((np.zeros(2, np.float32),), r"argument 'x' of f must be float32\[3\], got float32\[2\]"),
         ((np.zeros(3),), r"must be float32\[3\], got float64\[3\]; .*nothing is converted"),
         ((gnp.zeros(3, gnp.int32),), r"must be float32\[3\], got int32\[3\]"),
         ((1.0,), r"must be float32\[3\], got 1\.0 of type float"),
@@ -465,7 +465,7 @@ def test_a_module_for_a_plugin_runs_from_the_file(tmp_path, plugin, caplog) -> N
     assert first["s"].is_deleted()
     assert np.asarray(second["s"]).tolist() == [3, 3, 3]
     assert np.asarray(second["w"]).tolist() == [0, 1, 2]
-    with pytest.raises(TypeError, match=r"argument \[1\] of f must be float32\[3\]"):
+    with pytest.raises(TypeError, match=r"argument 'x' of f must be float32\[3\]"):
         model(x, np.ones(4, np.float32))
     assert not caplog.records
     with pytest.raises(gr.MissingModuleError, match="an executable of pjrt"):

@@ -75,7 +75,7 @@ class ArtifactProgram:
         self.is_stablehlo = not self.entry.sections["program"]
         self.leaves: list[Any] = [None] * len(self.entry.inputs)
         self.arguments = [
-            Leaf(_argument_name(path), _type_of(type_))
+            Leaf(_argument_name(path, self.entry.parameters), _type_of(type_))
             for path, type_ in zip(self.entry.in_tree.paths(), self.entry.inputs, strict=True)
         ]
         self.results = [
@@ -121,10 +121,14 @@ def _simple(path: str) -> str:
     return ".".join(index or name for index, name in _KEY.findall(path))
 
 
-def _argument_name(path: str) -> str:
+def _argument_name(path: str, parameters: Sequence[str]) -> str:
     kind, _, rest = _simple(path).partition(".")
     # The root is the pair of positional and keyword arguments.
-    return f"arg{rest}" if kind == "0" else rest
+    if kind != "0":
+        return rest
+    index, dot, inner = rest.partition(".")
+    name = parameters[int(index)] if int(index) < len(parameters) else ""
+    return f"{name or f'arg{index}'}{dot}{inner}"
 
 
 def _type_of(type_: Any) -> TensorType:

@@ -170,20 +170,26 @@ class Call:
 
     def leaf_names(self, fun: Callable[..., Any] | None = None) -> list[str]:
         """The name of each dynamic leaf for messages; by position if the signature is not known."""
-        parameters = (fun and _parameters(fun)) or []
         dynamic = [i for i in range(self.count) if i not in self.static_args]
+        known = self.positional_names(fun)
         arguments = tree_util.tree_unflatten(self.tree, self.leaves)
         names = []
         for path, _ in tree_util.tree_leaves_with_path(arguments):
             kind, head, *rest = path
             if kind.idx == 0:
-                i = dynamic[head.idx]
-                known = i < len(parameters) and parameters[i].kind in _POSITIONAL
-                label = f"the argument '{parameters[i].name}'" if known else f"argument {i}"
+                name = known[head.idx]
+                label = f"the argument '{name}'" if name else f"argument {dynamic[head.idx]}"
             else:
                 label = f"the keyword argument '{head.key}'"
             names.append(label + tree_util.keystr(tuple(rest)))
         return names
+
+    def positional_names(self, fun: Callable[..., Any] | None) -> list[str]:
+        """The name of the parameter of each dynamic positional argument; empty if not known."""
+        parameters = (fun and _parameters(fun)) or []
+        names = [p.name if p.kind in _POSITIONAL else "" for p in parameters]
+        names += [""] * (self.count - len(names))
+        return [names[i] for i in range(self.count) if i not in self.static_args]
 
 
 def flatten_argument(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:

@@ -102,6 +102,7 @@ def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None 
         closed_over=tuple(known[weight] for weight in entry.weights),
         _get_vjp=vjp,
         _portable=portable,
+        _parameters=entry.parameters,
         **_devices(artifact, entry),
     )
 

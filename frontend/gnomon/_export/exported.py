@@ -79,6 +79,8 @@ class Exported:
     closed_over: tuple[Array, ...]
     _get_vjp: Callable[[Exported], Exported] | None
     _portable: Mapping[str, bytes] | None = None
+    # The names of the positional arguments; empty where they are not known.
+    _parameters: tuple[str, ...] = ()
     nr_devices: int = 1
     in_shardings: tuple[NamedSharding | None, ...] = ()
     out_shardings: tuple[NamedSharding | None, ...] = ()

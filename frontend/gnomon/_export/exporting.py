@@ -99,6 +99,7 @@ def export(
             nr_devices=device_count(traced.program, [*ins, *outs], name_of(fun_jit)),
             in_shardings=tuple(ins),
             out_shardings=tuple(outs),
+            _parameters=tuple(call.positional_names(fun_jit._fun)),
         )
         for text in set(texts.values()):
             check_variables(text, found._kept_sizes.variables, name_of(fun_jit))

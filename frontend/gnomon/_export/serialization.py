@@ -108,6 +108,8 @@ def add_function(
         "calling_convention_version": exported.calling_convention_version,
         "disabled_checks": [check.name for check in exported.disabled_safety_checks],
     }
+    if any(exported._parameters):
+        notes["parameters"] = list(exported._parameters)
     if primal:
         notes["vjp_of"] = primal
     if exported.scope is not None:

@@ -27,7 +27,7 @@ def test_an_artifact_computes_the_results_of_the_function(
         expected = ["run", f"{model}:{name}", "--grad", "--random=1", "--output=e.npz"]
         assert main(expected) == 0
         assert main(["run", f"{artifact}:{name}", "--random=1", "--expect=e.npz"]) == 0
-    assert main(["run", f"{artifact}:scaled", "--input=arg0=1", "--json"]) == 0
+    assert main(["run", f"{artifact}:scaled", "--input=x=1", "--json"]) == 0
     out = capsys.readouterr().out
     assert json.loads(out[out.index("{") :])["results"]["result"]["value"] == [2.0, 4.0, 6.0]
     assert main(["run", f"{artifact}:scaled", "--random", "--benchmark=0.01"]) == 0
@@ -38,8 +38,10 @@ def test_an_artifact_is_inspected(model: Path, artifact: str, capsys: Capture) -
     facts = json.loads(capsys.readouterr().out)
     assert [entry["name"] for entry in facts["entries"]] == ["loss", "scaled"]
     names = [leaf["name"] for leaf in facts["entries"][0]["arguments"]]
-    assert names == ["arg0.b", "arg0.w", "arg1", "arg2"]
+    assert names == ["params.b", "params.w", "x", "y"]
     assert facts["entries"][0]["modules"][0]["unusable"] == ""
+    assert main(["compile", f"{artifact}:loss", "--emit=c"]) == 0
+    assert "params_w: float[3][2]" in Path("loss.h").read_text()
     assert facts["entries"][1]["weights"] == list(facts["weights"])
     assert facts["digest"] == gnomon.load(artifact).artifact.digest
     assert main(["inspect", artifact]) == 0
