@@ -23,6 +23,8 @@ from gnomon.dialects.contract import (
 )
 from gnomon.dialects.emit import add_tangents, at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sized_forms import current_sizes, has_sizes, sized_form
+from gnomon.dialects.symbolic.dimension import any_symbolic
 from gnomon.dialects.types import (
     FLOATING,
     TensorType,
@@ -40,7 +42,12 @@ Tangents: TypeAlias = "Sequence[ir.Value | None]"
 def stablehlo(
     name: str, operands: Values, types: Sequence[TensorType], **attributes: ir.Attribute
 ) -> list[ir.Value]:
-    """Create a StableHLO op at the current insertion point; return its results."""
+    """Create a StableHLO op at the current insertion point; return its results.
+
+    In a function with symbolic dimensions, an op that names a size gets its dynamic form.
+    """
+    if has_sizes():
+        return sized_form(name, operands, types, attributes)
     created = ir.Operation.create(
         f"stablehlo.{name}",
         results=[mlir_type(t) for t in types],
@@ -332,7 +339,19 @@ def stablehlo_reduce(
 
 def stablehlo_full(type_: TensorType, value: Any) -> ir.Value:
     """A StableHLO literal that repeats one value, stored as a splat."""
-    return stablehlo_constant(np.broadcast_to(np.asarray(value).astype(type_.dtype), type_.shape))
+    array = np.asarray(value).astype(type_.dtype)
+    if any_symbolic(type_.shape):
+        dims = INTS.encode(range(type_.rank - array.ndim, type_.rank))
+        literal = stablehlo_constant(array)
+        return stablehlo("broadcast_in_dim", [literal], [type_], broadcast_dimensions=dims)[0]
+    return stablehlo_constant(np.broadcast_to(array, type_.shape))
+
+
+def stablehlo_sizes(sizes: Sequence[Any], dtype: np.dtype) -> ir.Value:
+    """Sizes as a rank-1 array: a literal, or computed if any of them is symbolic."""
+    if any_symbolic(sizes):
+        return current_sizes().vector(sizes, dtype)
+    return stablehlo_constant(np.array(sizes, dtype))
 
 
 class _Lowered:

@@ -25,6 +25,8 @@ from gnomon.dialects.contract import (
     TypeRuleError,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sized_forms import current_sizes
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import INTEGER, NUMERIC, TensorType, is_complex, real_dtype, short_name
 
 
@@ -99,6 +101,14 @@ def _evaluate_dimension(*, size: int, dtype: np.dtype) -> np.ndarray:
     return np.asarray(size).astype(dtype)
 
 
+def _lower_dimension(inst: Instance) -> list[ir.Value]:
+    size, dtype = inst.params["size"], inst.params["dtype"]
+    if not is_symbolic_dim(size):
+        return [stablehlo_constant(_evaluate_dimension(size=size, dtype=dtype))]
+    value = current_sizes().scalar(size)
+    return stablehlo("convert", [value], inst.result_types)
+
+
 dimension = _creation(
     name="dimension",
     doc="a size as a number; it may be symbolic while a function is traced",
@@ -106,7 +116,7 @@ dimension = _creation(
     attributes={"size": INT, "dtype": DTYPE},
     infer=_infer_dimension,
     evaluate=_evaluate_dimension,
-    lower=lambda inst: [stablehlo_constant(_evaluate_dimension(**inst.params))],
+    lower=_lower_dimension,
 )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["GnomonTypeError", "UnexpectedTracerError"]
+__all__ = ["GnomonTypeError", "NoDynamicForm", "UnexpectedTracerError"]
 
 
 class GnomonTypeError(TypeError):
     """The base of gnomon's type errors."""
+
+
+class NoDynamicForm(GnomonTypeError):  # noqa: N818 - a verdict of a lowering rule
+    """An operation with symbolic dimensions has no form in StableHLO with sizes as operands."""
 
 
 class UnexpectedTracerError(GnomonTypeError):

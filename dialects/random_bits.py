@@ -12,7 +12,7 @@ from gnomon.dialects.combinators import (
     describe,
     require,
     stablehlo,
-    stablehlo_constant,
+    stablehlo_full,
 )
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, Op
 from gnomon.dialects.mlir import ir
@@ -129,7 +129,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
     type_ = inst.result_types[0]
 
     def splat(value: int) -> ir.Value:
-        return stablehlo_constant(np.broadcast_to(np.array(value, UINT32), type_.shape))
+        return stablehlo_full(type_, value)
 
     def apply(name: str, x: ir.Value, y: ir.Value) -> ir.Value:
         return stablehlo(name, [x, y], [type_])[0]

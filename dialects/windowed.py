@@ -32,6 +32,7 @@ from gnomon.dialects.combinators import (
     smaller,
     stablehlo,
     stablehlo_constant,
+    stablehlo_full,
     stablehlo_region,
 )
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Facet, Instance, MappedAxis, Op, Rule
@@ -202,7 +203,7 @@ def _windowed(
 
 
 def _empty(type_: TensorType) -> ir.Value:
-    return stablehlo_constant(np.zeros(type_.shape, type_.dtype))
+    return stablehlo_full(type_, 0)
 
 
 # -------------------------------------------------------------------------------------------- sums

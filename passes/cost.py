@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import Op, bodies_of, lookup, params_of
 from gnomon.dialects.control_flow import while_
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic import polynomials
+from gnomon.dialects.symbolic.dimension import Dimension, any_symbolic, substituted
 from gnomon.dialects.types import TensorType, type_of
 
 # The trip count that is assumed for a loop whose trip count is not known.
 UNKNOWN_TRIP_COUNT = 100
 # A contraction is large if its rows, columns and contracted elements are all at least this many.
 LARGE = 64
+# The size that is assumed for a variable of symbolic dimensions.
+ASSUMED_SIZE = 32
 
 
 @dataclass
@@ -47,6 +52,20 @@ class Cost:
         self.product_flops += times * other.product_flops
 
 
+def _assumed(size: Any) -> Any:
+    """A size, with `ASSUMED_SIZE` for the variables of a symbolic one."""
+    if not isinstance(size, Dimension):
+        return size
+    names = polynomials.variables(size.polynomial)
+    return substituted(size.polynomial, dict.fromkeys(names, ASSUMED_SIZE))
+
+
+def _sized(type_: TensorType) -> TensorType:
+    if not any_symbolic(type_.shape):
+        return type_
+    return type_.with_shape(tuple(max(_assumed(n), 0) for n in type_.shape))
+
+
 def _nbytes(type_: TensorType) -> int:
     return type_.size * type_.dtype.itemsize
 
@@ -69,8 +88,8 @@ def estimate(body: Body) -> Cost:
         cost = _cost_of(op, definition)
         total.add(cost)
         total.contraction_flops += cost.contraction_flops
-    inputs = sum(_nbytes(t) for t in body.argument_types)
-    outputs = sum(_nbytes(t) for t in body.result_types)
+    inputs = sum(_nbytes(_sized(t)) for t in body.argument_types)
+    outputs = sum(_nbytes(_sized(t)) for t in body.result_types)
     total.bytes_accessed += inputs + outputs
     total.dispatches += 1
     return total
@@ -97,14 +116,14 @@ def operation_costs(body: Body, times: float = 1.0) -> Iterator[tuple[ir.Operati
 def _trip_count(op: ir.Operation, definition: Op) -> float:
     if definition is while_:
         return UNKNOWN_TRIP_COUNT
-    return float(params_of(op, definition).get("length", 1))
+    return float(_assumed(params_of(op, definition).get("length", 1)))
 
 
 def _cost_of(op: ir.Operation, definition: Op) -> Cost:
     """The cost of one execution of an operation other than control flow."""
     total = Cost()
-    results = [type_of(r) for r in results_of(op)]
-    operands = [type_of(o) for o in operands_of(op)]
+    results = [_sized(type_of(r)) for r in results_of(op)]
+    operands = [_sized(type_of(o)) for o in operands_of(op)]
     size = max((t.size for t in (*results, *operands)), default=0)
     if definition.name == "dot_general":
         params = params_of(op, definition)

@@ -9,6 +9,7 @@ scan of at most ``unroll`` iterations needs no loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from gnomon.dialects.control_flow.bodies import split
 from gnomon.dialects.emit import constant, ops, reshape, slice_along, zeros
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import TensorType, type_of
 
 _COUNTER = TensorType((), np.dtype(np.int32))
@@ -49,7 +51,9 @@ class _Scan:
         params = params_of(op)
         self.length: int = params["length"]
         self.reverse: bool = params["reverse"]
-        self.unroll = max(1, min(params["unroll"], self.length))
+        # The rest after unrolling must be a number.
+        symbolic = is_symbolic_dim(self.length)
+        self.unroll = 1 if symbolic else max(1, min(params["unroll"], self.length))
         self.consts, self.carry, self.xs = split(operands_of(op), params["consts"], params["carry"])
         (self.body,) = bodies_of(op)
         results = self.body.result_types
@@ -79,7 +83,7 @@ class _Scan:
         carry_types = [type_of(v) for v in carry]
 
         def running(counter: ir.Value, *rest: ir.Value) -> list[ir.Value]:
-            return [ops.lt(counter, constant(np.int32(looped)))]
+            return [ops.lt(counter, _count(looped))]
 
         def body(*arguments: ir.Value) -> list[ir.Value]:
             constants, xs, (counter,), state, ys = split(
@@ -87,7 +91,7 @@ class _Scan:
             )
             start = counter
             if self.reverse:
-                start = ops.sub(constant(np.int32(self.length - unroll)), counter)
+                start = ops.sub(_count(self.length - unroll), counter)
             blocks = [_read(x, start, unroll) for x in xs]
             state, y_blocks = self._block(unroll, constants, state, blocks)
             written = [_write(y, block, start) for y, block in zip(ys, y_blocks, strict=True)]
@@ -127,6 +131,13 @@ class _Scan:
             for parts in zip(*rows, strict=True)
         ]
         return state, stacked
+
+
+def _count(n: Any) -> ir.Value:
+    """A number of iterations, which may be symbolic."""
+    if is_symbolic_dim(n):
+        return ops.dimension(size=n, dtype=np.dtype(np.int32))
+    return constant(np.int32(n))
 
 
 def _starts(x: ir.Value, start: ir.Value) -> list[ir.Value]:

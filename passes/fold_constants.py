@@ -7,7 +7,6 @@ kernel of each, which takes as long to compile as any other kernel.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,7 +18,8 @@ from gnomon.dialects.control_flow.bodies import split
 from gnomon.dialects.emit import constant, full
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import type_of
+from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.types import TensorType, type_of
 
 # The maximum number of elements of a small literal.
 _SMALL = 4
@@ -63,7 +63,7 @@ def _fold(body: Body, known: _Values | None = None, splats: _Values | None = Non
             continue
         if name == "gnomon.constant":
             (result,) = op.results
-            if type_of(result).size <= _SMALL:
+            if not _is_large(type_of(result)):
                 known[result] = definition.evaluate(**params_of(op, definition))  # type: ignore[operator]
             continue
         results = results_of(op)
@@ -77,7 +77,7 @@ def _fold(body: Body, known: _Values | None = None, splats: _Values | None = Non
         if value is None:
             continue
         type_ = type_of(results[0])
-        large = type_.size > _SMALL
+        large = _is_large(type_)
         if large and name not in _VIEWS:
             splats[results[0]] = value
             continue
@@ -87,6 +87,11 @@ def _fold(body: Body, known: _Values | None = None, splats: _Values | None = Non
         (splats if large else known)[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
+
+
+def _is_large(type_: TensorType, limit: int = _SMALL) -> bool:
+    """Whether a type has more elements than a limit; one with symbolic dimensions may have."""
+    return any_symbolic(type_.shape) or type_.size > limit
 
 
 def _sources(op: ir.Operation) -> list[tuple[Body, Sequence[ir.Value | None]]]:
@@ -139,7 +144,7 @@ def _of_arguments(
             inside[argument] = values[source]
         elif (number := _number(source, known, splats)) is not None:
             # Each slice of a scanned splat is a splat.
-            if type_.size > _SMALL:
+            if _is_large(type_):
                 splats_inside[argument] = number
             else:
                 known_inside[argument] = np.broadcast_to(number, type_.shape)
@@ -172,7 +177,7 @@ def _value_of(
         return None
     if op.name in _REDUCTIONS:
         shape = type_of(operands[0]).shape
-        if type_.size > _SMALL or math.prod(shape) > _EVALUATED:
+        if _is_large(type_) or _is_large(type_of(operands[0]), _EVALUATED):
             return None
         # Reductions have one operand.
         number = _number(operands[0], known, splats)
@@ -180,13 +185,13 @@ def _value_of(
     elif op.name in _SPREADS:
         number = _number(operands[0], known, splats)
         if number is not None:
-            return number if type_.size > _SMALL else np.broadcast_to(number, type_.shape)
-        if type_.size > _SMALL:
+            return number if _is_large(type_) else np.broadcast_to(number, type_.shape)
+        if _is_large(type_):
             return None
         values = [known[x] for x in operands]
     elif definition.batch is not batch_elementwise:
         return None
-    elif type_.size > _SMALL:
+    elif _is_large(type_):
         numbers = [_number(x, known, splats) for x in operands]
         values = [n for n in numbers if n is not None]
         if len(values) < len(numbers):

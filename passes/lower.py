@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from gnomon.dialects import collective_lowering, shardy
 from gnomon.dialects.attributes import SYMBOL
@@ -17,16 +18,22 @@ from gnomon.dialects.contract import (
     ENGINE,
     Instance,
     Op,
+    Rule,
     Verdict,
     all_operations,
     instance_of,
     lookup,
     params_of,
 )
+from gnomon.dialects.errors import NoDynamicForm
 from gnomon.dialects.functions import Program, callee, symbol_name
 from gnomon.dialects.mlir import context, ir
 from gnomon.dialects.shardy import Mesh
+from gnomon.dialects.sized_forms import SizeValues, has_sizes, lowering_with
+from gnomon.dialects.symbolic.encoding import is_symbolic_attribute
+from gnomon.dialects.symbolic.errors import InconclusiveDimensionOperation
 from gnomon.dialects.types import TensorType, mlir_type, type_of
+from gnomon.passes.symbolic_sizes import drop_expressions, emit_assertions, has_symbolic_types
 
 
 class LoweringError(TypeError):
@@ -88,11 +95,32 @@ class Lowering:
                     raise LoweringError(f"{op.name} cannot be lowered: {reason} ({op.location})")
                 else:
                     self._check_bound(definition, op)
-                    results = definition.lower(inst)
+                    results = self._lowered(definition.lower, inst, op)
             if isinstance(results, ir.Value):
                 results = [results]
             from_gnomon.update(zip(results_of(op), results, strict=True))
         return [from_gnomon[r] for r in body.results]
+
+    def _lowered(self, rule: Rule, inst: Instance, op: ir.Operation) -> Any:
+        if not has_sizes():
+            return rule(inst)
+        try:
+            results = rule(inst)
+        except (NoDynamicForm, InconclusiveDimensionOperation) as error:
+            raise LoweringError(
+                f"{op.name} cannot be lowered with symbolic dimensions: {error} ({op.location})"
+            ) from error
+        for result in [results] if isinstance(results, ir.Value) else results:
+            owner = result.owner
+            if isinstance(owner, ir.Block):
+                continue
+            for name in owner.attributes:
+                if is_symbolic_attribute(owner.attributes[name]):
+                    raise LoweringError(
+                        f"{op.name} cannot be lowered with symbolic dimensions: {owner.name} takes "
+                        f"{name} as a number ({op.location})"
+                    )
+        return results
 
     def _call(self, op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
         created = ir.Operation.create(
@@ -309,7 +337,7 @@ def lower_to_stablehlo(program: Program) -> None:
             types = [mlir_type(t) for t in body.argument_types]
             block = holder.regions[0].blocks.append(*types)
             with ir.InsertionPoint(block):
-                results = lowering.emit(body, list(block.arguments))
+                results = _emit_function(lowering, body, block, "sym_visibility" not in attributes)
                 if any(results_split):
                     results = _split_results(lowering, results, results_split)
                 ir.Operation.create("func.return", operands=results)
@@ -321,6 +349,7 @@ def lower_to_stablehlo(program: Program) -> None:
             ip=ir.InsertionPoint(function),
         )
         block.append_to(replacement.regions[0])
+        drop_expressions(replacement)
         function.erase()
     lowering.declare_external(program.module)
     if mesh is not None:
@@ -328,6 +357,20 @@ def lower_to_stablehlo(program: Program) -> None:
         declared = shardy.module_attributes(lowering.meshes, mesh.size)
         for key, value in declared.items():
             program.module.operation.attributes[key] = value
+
+
+def _emit_function(
+    lowering: Lowering, body: Body, block: ir.Block, is_public: bool
+) -> list[ir.Value]:
+    """Lower the body of a function; a public one checks the sizes of its arguments."""
+    arguments = list(block.arguments)
+    if not has_symbolic_types([x.type for x in arguments]):
+        return lowering.emit(body, arguments)
+    sizes = SizeValues(arguments)
+    with lowering_with(sizes):
+        if is_public:
+            emit_assertions(sizes, arguments)
+        return lowering.emit(body, arguments)
 
 
 def _mark_function(

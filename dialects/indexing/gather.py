@@ -19,7 +19,7 @@ from gnomon.dialects.combinators import (
     require_dtype,
     require_linear_in,
     stablehlo,
-    stablehlo_constant,
+    stablehlo_full,
 )
 from gnomon.dialects.contract import Instance, MappedAxis, Op, TypeRuleError
 from gnomon.dialects.emit import move_dim, ops, zeros
@@ -284,7 +284,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
     operand_type, indices_type = inst.operand_types
     type_ = inst.type
     if type_.size == 0:
-        return [stablehlo_constant(np.zeros(type_.shape, type_.dtype))]
+        return [stablehlo_full(type_, 0)]
     operand, indices = inst.operands
     starts = signed_indices(indices, operand_type.shape)
     # StableHLO's gather clamps the starts by definition.
@@ -293,7 +293,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
         [operand, starts],
         [type_],
         dimension_numbers=_dimension_numbers(dims, indices_type.rank - 1),
-        slice_sizes=ir.DenseI64ArrayAttr.get(list(sizes)),
+        slice_sizes=INTS.encode(sizes),
         indices_are_sorted=ir.BoolAttr.get(params["indices_are_sorted"]),
     )
     if params["mode"] != "fill" or not dims.start_map:
@@ -303,7 +303,7 @@ def _lower(inst: Instance) -> list[ir.Value]:
     batch_dims = [d for d in range(type_.rank) if d not in dims.window]
     mask = broadcast(rows, type_.shape, batch_dims)
     value = np.asarray(params["fill_value"]).astype(type_.dtype)
-    fill = stablehlo_constant(np.broadcast_to(value, type_.shape))
+    fill = stablehlo_full(type_, value)
     return stablehlo("select", [mask, gathered, fill], [type_])
 
 

@@ -17,8 +17,8 @@ from gnomon.dialects.combinators import (
     require,
     require_dtype,
     stablehlo,
-    stablehlo_constant,
     stablehlo_region,
+    stablehlo_sizes,
     to_front,
 )
 from gnomon.dialects.contract import NOT_LINEAR, Facet, Instance, MappedAxis, Op
@@ -209,8 +209,8 @@ def _explicit_starts(inst: Instance, dims: Dimensions) -> ir.Value:
     starts_type = type_of(starts)
     rows = mask_in_bounds(starts, bounds)
     mask = broadcast(rows, starts_type.shape, range(starts_type.rank - 1))
-    outside = np.array([operand_type.shape[d] for d in dims.start_map], starts_type.dtype)
-    literal = stablehlo_constant(outside)
+    outside = [operand_type.shape[d] for d in dims.start_map]
+    literal = stablehlo_sizes(outside, starts_type.dtype)
     outside_rows = broadcast(literal, starts_type.shape, [starts_type.rank - 1])
     return stablehlo("select", [mask, starts, outside_rows], [starts_type])[0]
 

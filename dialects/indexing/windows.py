@@ -19,9 +19,13 @@ from gnomon.dialects.combinators import (
     require,
     stablehlo,
     stablehlo_constant,
+    stablehlo_full,
     stablehlo_reduce,
+    stablehlo_sizes,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.bounds import LARGEST
+from gnomon.dialects.symbolic.dimension import exceeds
 from gnomon.dialects.types import BOOL, SIGNED, TensorType, is_integer, type_of
 
 Dims = tuple[int, ...]
@@ -396,26 +400,26 @@ def broadcast(x: ir.Value, shape: Dims, dims: Sequence[int]) -> ir.Value:
 def signed_indices(indices: ir.Value, operand: Dims) -> ir.Value:
     """Convert indices to i32, or i64 for large operands, so that none wraps into bounds."""
     type_ = type_of(indices)
-    target: np.dtype = np.dtype(np.int32 if max(operand, default=0) < 2**31 else np.int64)
+    target: np.dtype = np.dtype(np.int64 if any(exceeds(n, LARGEST) for n in operand) else np.int32)
     if type_.dtype in SIGNED and type_.dtype.itemsize > target.itemsize:
         target = type_.dtype
     if type_.dtype == target:
         return indices
     if type_.dtype not in SIGNED and type_.dtype.itemsize >= target.itemsize:
         largest = np.array(np.iinfo(target).max, type_.dtype)
-        limit = stablehlo_constant(np.broadcast_to(largest, type_.shape))
+        limit = stablehlo_full(type_, largest)
         (indices,) = stablehlo("minimum", [indices, limit], [type_])
     return stablehlo("convert", [indices], [type_.with_dtype(target)])[0]
 
 
 def _bounds(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:
     type_ = type_of(starts)
-    literal = stablehlo_constant(np.array(bounds, type_.dtype))
+    literal = stablehlo_sizes(bounds, type_.dtype)
     return broadcast(literal, type_.shape, [type_.rank - 1])
 
 
 def _zero(type_: TensorType) -> ir.Value:
-    return stablehlo_constant(np.zeros(type_.shape, type_.dtype))
+    return stablehlo_full(type_, 0)
 
 
 def clamped(starts: ir.Value, bounds: Sequence[int]) -> ir.Value:

@@ -77,6 +77,29 @@ def _plain(attr: ir.Attribute) -> int:
     return int(ir.IntegerAttr(attr).value)
 
 
+def is_symbolic_attribute(attr: ir.Attribute) -> bool:
+    """Whether an attribute is a size or a list of sizes, at least one of them symbolic."""
+    return _is(attr, _SHAPE) or _is(attr, _SIZE)
+
+
+def is_symbolic_type(type_: ir.Type) -> bool:
+    """Whether a type is that of an array with symbolic dimensions."""
+    return isinstance(type_, ir.RankedTensorType) and _is(type_.encoding, _SHAPE)
+
+
+def without_expressions(type_: ir.Type) -> ir.Type:
+    """A type whose symbolic dimensions are ``?`` alone."""
+    if isinstance(type_, ir.FunctionType):
+        inputs, results = (
+            [without_expressions(t) for t in types] for types in (type_.inputs, type_.results)
+        )
+        return ir.FunctionType.get(inputs, results, context())
+    if not is_symbolic_type(type_):
+        return type_
+    with ir.Location.unknown(context()):
+        return ir.RankedTensorType.get(type_.shape, type_.element_type)
+
+
 def _is(attr: Any, key: str) -> bool:
     return isinstance(attr, ir.DictAttr) and key in attr and _SCOPE in attr
 

@@ -39,6 +39,8 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.dialects.refinement import refined
 from gnomon.dialects.symbolic.dimension import SymbolicScope, is_symbolic_dim, substituted
+from gnomon.dialects.symbolic.errors import InconclusiveDimensionOperation
+from gnomon.passes.lower import LoweringError
 
 __all__ = ["CALLING_CONVENTION_VERSION", "Exported"]
 
@@ -149,15 +151,12 @@ class Exported:
     def portable(self) -> Mapping[str, bytes]:
         """The program as a portable artifact of StableHLO, by platform.
 
+        A function with symbolic dimensions is a program with dynamic dimensions, which checks the
+        sizes of its arguments (``stablehlo.custom_call @shape_assertion``).
+
         Raises:
-          NotImplementedError: the function has symbolic dimensions.
+          LoweringError: an op with symbolic dimensions has no form in StableHLO.
         """
-        if self.is_symbolic:
-            raise NotImplementedError(
-                f"the exported function {self.fun_name!r} has symbolic dimensions, but StableHLO "
-                "is generated for concrete sizes only; export a jitted function that calls it "
-                "with concrete sizes"
-            )
         if self._portable is not None:
             return self._portable
         found = {text: _portable_artifact(text) for text in dict.fromkeys(self.programs.values())}
@@ -395,7 +394,10 @@ def _portable_artifact(text: str) -> bytes:
     """The portable artifact of a program of the dialect, not legalized for any backend."""
     ensure_context()
     steps = lowering.Lowering(Program(ir.Module.parse(text, context())))
-    steps.expand()
-    steps.run(("expand-scan",))
-    steps.to_stablehlo()
+    try:
+        steps.expand()
+        steps.run(("expand-scan",))
+        steps.to_stablehlo()
+    except InconclusiveDimensionOperation as error:
+        raise LoweringError(f"no StableHLO for symbolic dimensions: {error}") from error
     return steps.artifact().portable

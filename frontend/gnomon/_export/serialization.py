@@ -14,6 +14,7 @@ from gnomon._export.shardings import to_notes
 from gnomon._export.structures import to_tree
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
+from gnomon.passes.lower import LoweringError
 from gnomon_runtime.artifact import Entry, Module, TensorType
 from gnomon_runtime.writing import Writer
 
@@ -135,7 +136,12 @@ def add_function(
         notes=notes,
     )
     programs = {platform: text.encode() for platform, text in exported.programs.items()}
-    portable = {} if exported.is_symbolic else exported.portable
+    try:
+        portable = exported.portable
+    except LoweringError:
+        if not exported.is_symbolic:
+            raise
+        portable = {}  # A call replaces the variables of the program by numbers.
     writer.add_entry(entry, portable=portable, program=programs, modules=modules)
     if vjp:
         add_function(writer, vjp, exported.vjp(), weights, vjp_order=vjp_order - 1, primal=name)

@@ -10,6 +10,7 @@ from gnomon._arrays.aval import ShapedArray
 from gnomon.dialects.symbolic import polynomials as poly
 from gnomon.dialects.symbolic.bounds import LARGEST
 from gnomon.dialects.symbolic.dimension import Dimension, SymbolicScope, exceeds, substituted
+from gnomon.dialects.symbolic.solving import steps_for
 
 __all__ = ["Sizes", "check_variables", "scope_of"]
 
@@ -60,9 +61,6 @@ def check_variables(text: str, known: frozenset[str], what: str) -> None:
 class Sizes:
     """Solves for the values of the variables, given the shapes of a call.
 
-    A dimension determines a variable if it is linear in that variable and all its other variables
-    are already known.
-
     Args:
       avals: the types of the arguments.
       names: the names of the arguments in messages, such as ``args[0]``.
@@ -76,34 +74,21 @@ class Sizes:
         self.scope = scope_of(avals, what)
         self._names = names
         self._avals = avals
-        # (argument, axis, dimension) of each symbolic dimension; then the steps that solve for
-        # the variables, in order.
+        # (argument, axis, dimension) of each symbolic dimension.
         self._symbolic = [
             (i, axis, size.polynomial)
             for i, aval in enumerate(avals)
             for axis, size in enumerate(_sizes(aval))
             if isinstance(size, Dimension)
         ]
-        self._steps: list[tuple[str, int, int, poly.Polynomial]] = []
-        known: set[str] = set()
-        while True:
-            before = len(known)
-            for i, axis, size in self._symbolic:
-                unknown = poly.variables(size) - known
-                if len(unknown) == 1 and _is_linear(size, *unknown):
-                    (variable,) = unknown
-                    self._steps.append((variable, i, axis, size))
-                    known |= unknown
-            if len(known) == before:
-                break
-        needed = set().union(*(poly.variables(size) for _, _, size in self._symbolic))
-        if missing := needed - known:
+        self._steps, missing = steps_for([_sizes(aval) for aval in avals])
+        if missing:
             raise ValueError(
                 f"Cannot solve for values of dimension variables {sorted(missing)}: each needs a "
                 "dimension of an argument that is linear in it, without other unknown variables. "
                 f"{self._specifications()}"
             )
-        self.variables = frozenset(known)
+        self.variables = frozenset(step.variable for step in self._steps)
 
     def _specifications(self) -> str:
         listed = ", ".join(
@@ -125,15 +110,14 @@ class Sizes:
           ValueError: no values fit the shapes, or the values violate a constraint.
         """
         values: dict[str, Any] = {}
-        for variable, i, axis, size in self._steps:
-            factor = dict(size)[((variable, 1),)]
-            rest = tuple((m, c) for m, c in size if m != ((variable, 1),))
+        for step in self._steps:
+            variable, i, axis, factor, rest = step
             left = shapes[i][axis] - substituted(rest, values)
             if left % factor != 0:
                 raise self._error(
                     f"Division had remainder {left % factor} when computing the value of "
                     f"'{variable}' from {self._names[i]}.shape[{axis}] (= {shapes[i][axis]}), "
-                    f"which is '{poly.text(size)}'"
+                    f"which is '{poly.text(step.dimension)}'"
                 )
             values[variable] = left // factor
             if values[variable] < 1 or exceeds(values[variable], LARGEST):
@@ -167,9 +151,3 @@ class Sizes:
                     f"The left side of {text!r} is {one}, the right side {other}",
                     f"symbolic shape constraint {text}",
                 )
-
-
-def _is_linear(size: poly.Polynomial, variable: str) -> bool:
-    """Whether a variable occurs in a single term, which is the variable times a number."""
-    rest = tuple((m, c) for m, c in size if m != ((variable, 1),))
-    return len(rest) < len(size) and variable not in poly.variables(rest)

@@ -10,13 +10,13 @@ import numpy as np
 
 from gnomon._arrays.annotations import ArrayLike, ArraysLike
 from gnomon._arrays.array import Array
-from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._arrays.concrete import ConcreteArray
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
-from gnomon.dialects.symbolic.dimension import as_size
+from gnomon.dialects.symbolic.dimension import as_size, is_symbolic_dim
 from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype
 from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
 
@@ -180,10 +180,17 @@ def _from_start(index: Array, size: int, allow_negative: bool) -> Array:
         return index
     if type(index) is ConcreteArray and index._value is not None:
         value = int(index._value)
-        return index if value >= 0 else wrap(np.array(value + size, index.dtype))
+        return index if value >= 0 else _size_like(index, value + size)
     zero = constant_like(index, 0)
-    wrapped = bind(ops.add, index, constant_like(index, size))
+    wrapped = bind(ops.add, index, _size_like(index, size))
     return bind(ops.select, bind(ops.lt, index, zero), wrapped, index)
+
+
+def _size_like(index: Array, size: Any) -> Array:
+    """A size, which may be symbolic, in the dtype of an index."""
+    if is_symbolic_dim(size):
+        return bind(ops.dimension, size=size, dtype=index.dtype)
+    return constant_like(index, size)
 
 
 def _static_sizes(function: str, sizes: Any) -> tuple[int, ...]:
