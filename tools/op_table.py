@@ -16,7 +16,7 @@ HEADER = """\
 # The ops of the gnomon dialect
 
 Generated from the registry by `python -m gnomon.tools.op_table`. A facet is a rule (✓) or a
-verdict; the second table explains the verdicts, and `docs/architecture.md` the facets. The
+verdict; the second table explains the verdicts, and `docs/dialect.md` the facets. The
 attributes and an example of each op follow the tables.
 """
 

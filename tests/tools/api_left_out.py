@@ -14,25 +14,25 @@ MODULES: tuple[str, ...] = (
     "sharding", "distributed", "example_libraries.optimizers", "example_libraries.stax",
 )  # fmt: skip
 
-_PRIMITIVES = "primitives of JAX; ours are the ops of the dialect, docs/ops.md"
-_DEVICES = "deprecated names, and switches of JAX's own ways of tracing meshes"
-_INTERNAL = "JAX's own workings, or a name that leaked into its public module"
-_KEY_REUSE = "checks of how keys are used, which are experimental in JAX"
+_PRIMITIVES = "primitives of JAX; gnomon has the operations of its dialect instead, docs/ops.md"
+_DEVICES = "deprecated names, and switches for details of how JAX traces meshes"
+_INTERNAL = "internals of JAX, some of which only leaked into its public module"
+_KEY_REUSE = "a check that no key is used twice, which is experimental in JAX"
 _REFS = (
-    "mutable arrays: programs here are values all the way down, in Python and in the IR, which is "
-    "what lets every pass move, share and repeat ops; x.at[i].set(v) and the carries of loops say "
-    "the same"
+        "mutable arrays: gnomon's arrays are immutable, in Python and in the IR, so every pass may "
+    "move, share and repeat operations; use x.at[i].set(v) and the carries of loops instead"
 )
-_PROCESSES = "collects profiles of other processes over gRPC, which gnomon does not speak"
-_ON_GPUS = "JAX compiles them for GPUs alone; lax.ppermute is for every device"
-_DEVICE_CODE = "for accelerator code, or a feature of XLA alone"
+_PROCESSES = "collects profiles of other processes over gRPC, which gnomon does not use"
+_ON_GPUS = "compiled by JAX for GPUs only; lax.ppermute works on every device"
+_DEVICE_CODE = "for code of accelerators, or a feature that only XLA has"
 _TOKENS = (
-    "values that order XLA's infeeds and outfeeds, which are not here; effects keep their order"
+        "tokens that order XLA's infeeds and outfeeds, which gnomon does not have; effects keep their "
+    "order without them"
 )
-_RENAMED = "there under another name: GnomonTypeError, GnomonIndexError, GnomonRuntimeError"
+_RENAMED = "present under other names: GnomonTypeError, GnomonIndexError, GnomonRuntimeError"
 _HIDDEN_STATE = (
-    "numbers from a hidden state, others at each call: results depend on arguments alone here; "
-    "see lax.rng_bit_generator and random.uniform"
+        "random numbers from a hidden state, which differ at each call; gnomon's results depend on "
+    "arguments only, see lax.rng_bit_generator and random.uniform"
 )
 _NARROW = "a dtype of fewer than 8 bits, or an 8-bit format that StableHLO does not have"
 
