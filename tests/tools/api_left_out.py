@@ -19,19 +19,19 @@ _DEVICES = "deprecated names, and switches for details of how JAX traces meshes"
 _INTERNAL = "internals of JAX, some of which only leaked into its public module"
 _KEY_REUSE = "a check that no key is used twice, which is experimental in JAX"
 _REFS = (
-        "mutable arrays: gnomon's arrays are immutable, in Python and in the IR, so every pass may "
+    "mutable arrays: gnomon's arrays are immutable, in Python and in the IR, so every pass may "
     "move, share and repeat operations; use x.at[i].set(v) and the carries of loops instead"
 )
 _PROCESSES = "collects profiles of other processes over gRPC, which gnomon does not use"
 _ON_GPUS = "compiled by JAX for GPUs only; lax.ppermute works on every device"
 _DEVICE_CODE = "for code of accelerators, or a feature that only XLA has"
 _TOKENS = (
-        "tokens that order XLA's infeeds and outfeeds, which gnomon does not have; effects keep their "
+    "tokens that order XLA's infeeds and outfeeds, which gnomon does not have; effects keep their "
     "order without them"
 )
 _RENAMED = "present under other names: GnomonTypeError, GnomonIndexError, GnomonRuntimeError"
 _HIDDEN_STATE = (
-        "random numbers from a hidden state, which differ at each call; gnomon's results depend on "
+    "random numbers from a hidden state, which differ at each call; gnomon's results depend on "
     "arguments only, see lax.rng_bit_generator and random.uniform"
 )
 _NARROW = "a dtype of fewer than 8 bits, or an 8-bit format that StableHLO does not have"

@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 # kernels to compile instead of 39, and that of a GPT runs in 28 ms instead of 40.
 SMALLEST = {"f32": 1 << 23, "f64": 1 << 23}
 # The dtypes of the operands of a product, by the dtype of its result. Operands of 16 bits are
-# converted: 512 rows of bf16 take 4.1 ms of CPU time so, and 6.3 ms in IREE's kernel.
+# converted: 512 rows of bf16 take 4.1 ms of CPU time, and 6.3 ms in IREE's kernel.
 _READ = {"f32": ("f32", "bf16", "f16"), "f64": ("f64",)}
 # The least number of multiplications in each product of a batch. The same ratio for a batch of 64
 # products of matrices of 64 rows: 0.97; of 128 rows: 0.84.
@@ -267,7 +267,7 @@ def _reason_against(product: _Product) -> str:
 
 
 def _as_product(op: ir.Operation, element: str) -> _Product | None:
-    """A contraction as products of matrices, read in place; None where that is not possible."""
+    """A contraction as products of matrices that are read in place; None if it is not one."""
     dims = _dimension_numbers(op)
     lhs, rhs = (_strided(value) for value in op.operands)
     shapes = [ir.RankedTensorType(v.type).shape for v in op.operands]

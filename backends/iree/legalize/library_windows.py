@@ -1,9 +1,9 @@
 """Convolutions for NumPy's BLAS: products whose left operand consists of windows of one array.
 
 The legalization of convolutions concatenates a slice of the input for each position in the kernel,
-and multiplies these columns by the weights (`reductions/convolution`). Stored, they take as many
-times the memory of the input as the kernel has positions. The kernel here copies a panel of rows,
-which stays in the processor's cache, and multiplies it at once.
+and multiplies these columns by the weights (`reductions/convolution`). If they were stored, they
+would take the memory of the input once for each position in the kernel. The native function copies
+only a panel of rows, which stays in the processor's cache, and multiplies it at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Windows:
       offset: the position of the first window in the array.
       rows: the dimensions of the windows' positions.
       places: the dimensions of the positions in a window.
-      depth: the number of neighbours at each of these.
+      depth: the number of neighbouring elements at each of these positions.
     """
 
     value: ir.Value
@@ -60,7 +60,7 @@ class Windows:
 def windows_of(value: ir.Value) -> Windows | None:
     """The windows of one array that a matrix consists of; None if it does not.
 
-    Only a matrix with one use is taken: one with others is stored for these.
+    Only a matrix with one use qualifies: for any other use it would be stored anyway.
     """
     columns, has_one_use = _before_reshapes(value)
     owner = columns.owner
@@ -140,7 +140,7 @@ def _from_slices(one: _Slice, starts: Sequence[int]) -> Windows | None:
 
 
 def _grid(offsets: Sequence[int]) -> list[_Dim] | None:
-    """The dimensions of a grid with these offsets in row-major order; None if it is none."""
+    """The dimensions of a grid that has these offsets in row-major order; None if there is none."""
     if len(offsets) == 1:
         return []
     step = offsets[1] - offsets[0]
@@ -157,7 +157,7 @@ def _grid(offsets: Sequence[int]) -> list[_Dim] | None:
 
 
 def _collapse(dims: Sequence[_Dim]) -> list[_Dim]:
-    """Drop dimensions of size one, and join neighbours that are one run of steps."""
+    """Drop dimensions of size one, and join neighbours whose steps form a single run."""
     found: list[_Dim] = []
     for size, step in dims:
         if size == 1:
@@ -174,7 +174,7 @@ def _shape(value: ir.Value) -> list[int]:
 
 
 def _before_reshapes(value: ir.Value) -> tuple[ir.Value, bool]:
-    """The value that is reshaped, and whether it and what is made of it have one use each."""
+    """The value before all reshapes, and whether it and each reshaped value have only one use."""
     once = _has_one_use(value)
     while isinstance(value, ir.OpResult) and value.owner.name == "stablehlo.reshape":
         (value,) = value.owner.operation.operands

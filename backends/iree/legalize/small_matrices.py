@@ -1,8 +1,9 @@
 """Factorizations and solutions of small systems, written out instead of called.
 
-A call of LAPACK costs microseconds, takes a program apart where Python runs it, and keeps loops
-from becoming kernels. A system of a few unknowns takes a few operations. So these ops become
-elementwise ops, unrolled over the elements of one matrix, each on all matrices of a batch at once.
+A call of LAPACK costs microseconds, divides a program that Python runs in steps into more of them,
+and keeps loops from becoming kernels. A system of a few unknowns needs only a few operations. So
+these ops become elementwise ops, unrolled over the elements of one matrix; each acts on all
+matrices of a batch at once.
 
 Elimination swaps rows as LAPACK does: the pivot is the first of the largest elements of its column.
 """
@@ -94,14 +95,14 @@ def _iota(type_: TensorType, dimension: int) -> ir.Value:
 
 
 def _stack_rows(rows: _Rows, type_: TensorType) -> ir.Value:
-    """Matrices from their rows, by selects: IREE has a kernel for each part of a concatenation."""
+    """Matrices from their rows, by selects: a concatenation would be a kernel for each part."""
     dims = (*range(type_.rank - 2), type_.rank - 1)
     wide = [ops.broadcast_in_dim(row, shape=type_.shape, dims=dims) for row in rows]
     return _selected(wide, _iota(type_, type_.rank - 2))
 
 
 def _stack(elements: Sequence[ir.Value], type_: TensorType) -> ir.Value:
-    """Arrays along a new last dimension."""
+    """Stack arrays along a new last dimension."""
     dims = tuple(range(type_.rank - 1))
     wide = [ops.broadcast_in_dim(x, shape=type_.shape, dims=dims) for x in elements]
     return _selected(wide, _iota(type_, type_.rank - 1))
@@ -121,13 +122,13 @@ def _selected(values: Sequence[ir.Value], index: ir.Value) -> ir.Value:
 
 
 def _over_columns(x: ir.Value, row: ir.Value) -> ir.Value:
-    """An element of each matrix, for each column of a row."""
+    """An element of each matrix, broadcast over the columns of a row."""
     shape = type_of(row).shape
     return ops.broadcast_in_dim(x, shape=shape, dims=tuple(range(len(shape) - 1)))
 
 
 def _less(x: ir.Value, factor: ir.Value, y: ir.Value) -> ir.Value:
-    """``x - factor * y``, where the factor may be one for all columns."""
+    """``x - factor * y``, where all columns may share the factor."""
     if type_of(factor).shape != type_of(y).shape:
         factor = _over_columns(factor, y)
     return ops.sub(x, ops.mul(factor, y))
@@ -174,11 +175,12 @@ class _Elimination:
         chosen = []
         for i in range(k + 1, n):
             size = ops.abs(self.a[i][k])
-            # A nan is never larger, as in LAPACK, but the first element may be one.
+            # A nan is never larger than another element, as in LAPACK; but if it is the first, it
+            # is the pivot.
             larger = ops.gt(size, largest)
             largest = ops.select(larger, size, largest)
             chosen.append((i, larger))
-        # The last that was larger is the pivot.
+        # The pivot is the last row that was larger than those before it.
         taken: ir.Value | None = None
         swaps = []
         for i, larger in reversed(chosen):
@@ -216,7 +218,7 @@ class _Elimination:
         n = len(self.a)
         for i in range(k + 1, n):
             below, pivot = self.a[i][k], self.a[k][k]
-            # A pivot of zero has zeros below it, which stay.
+            # Elements below a zero pivot are zero too, and stay.
             is_zero = ops.eq(pivot, zeros(type_of(pivot)))
             factor = ops.select(is_zero, below, ops.div(below, pivot))
             self.a[i][k] = factor
@@ -295,7 +297,7 @@ def _cholesky(inst: Instance) -> Sequence[ir.Value]:
         pivot = given[j][j]
         for k in range(j):
             pivot = _less(pivot, factor[j][k], factor[j][k])
-        # A pivot of nan passes, as in LAPACK, and spreads.
+        # A pivot of nan is not a failure, as in LAPACK; the nan spreads.
         here = ops.not_(ops.le(pivot, zero))
         positive = here if positive is None else ops.and_(positive, here)
         factor[j][j] = ops.sqrt(pivot)

@@ -38,11 +38,11 @@ logger = logging.getLogger(__name__)
 PREFIX = "gnomon_loop_"
 """The prefix of the names of these kernels' executables."""
 
-# The most instructions that the nests of loops of a kernel may take on average: about 4 us. With
-# more work each, kernels of their own gain from several threads more than launching them costs.
+# The most instructions that a nest of loops in a kernel may take on average: about 4 us. With more
+# work in each, separate kernels gain more from several threads than their launches cost.
 _LONGEST = 12000
 
-# Arrays that pass through a loop, or are updated in it, are not computed there.
+# Ops whose results are not counted as computed: they are passed on or updated in place.
 _NOT_COMPUTED = frozenset(
     f"stablehlo.{name}"
     for name in ("while", "case", "constant", "dynamic_update_slice", "optimization_barrier")
@@ -64,7 +64,7 @@ def array_kernel(
     module: ir.Block,
     numbers: itertools.count[int],
 ) -> list[ir.Value | None] | None:
-    """Emit a ``stablehlo.while`` as one kernel, or return None if it is too large or unsupported.
+    """Emit a ``stablehlo.while`` as one kernel; return None if it is too large or unsupported.
 
     Args:
       op: the loop.
@@ -114,7 +114,7 @@ def array_kernel(
 
 
 def largest_value(op: ir.Operation) -> int:
-    """The most elements of a value that a loop computes, apart from its carries."""
+    """The size of the largest value that a loop computes, apart from its carries."""
     largest = 0
 
     def visit(inner: ir.Operation) -> ir.WalkResult:

@@ -37,7 +37,7 @@ __all__ = ["Kernel", "Rule", "is_splat", "shape_of"]
 
 Rule: TypeAlias = "Callable[[Kernel, ir.Operation], Sequence[Layout]]"
 
-# The instructions that a function takes, about.
+# About how many instructions each function takes.
 _COSTLY = 20
 _FUNCTIONS = frozenset(
     f"stablehlo.{name}"
@@ -63,21 +63,21 @@ def is_splat(op: ir.Operation) -> bool:
 
 
 class Kernel(Emitter):
-    """Emits ops of StableHLO on small arrays.
+    """Emits StableHLO ops on small arrays.
 
-    A value of one element is a number. Elementwise ops wait until a value of theirs is needed in
-    memory; then all waiting ops of that shape are emitted as one nest of loops, and only results
-    that others read are stored.
+    A value of one element is a number. Elementwise ops are not emitted at once: they wait until one
+    of their results is needed in memory. Then all waiting ops of that shape are emitted as one nest
+    of loops, which stores only the results that other ops read.
 
     Args:
       start: the op before which the kernel allocates memory.
-      before_loops: the op before which it prepares what does not change.
+      before_loops: the op before which it prepares values that do not change in the loops.
       scratch: a buffer of bytes.
       rules: the rules of ops that are not elementwise, by name.
 
     Attributes:
-      values: the values by those of the original blocks, except those of waiting ops.
-      prepared: copies of arrays from outside in another order.
+      values: maps values of the original blocks to emitted ones; those of waiting ops are absent.
+      prepared: copies of arrays from outside, with their dimensions in another order.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Kernel(Emitter):
         self.waiting: dict[tuple[int, ...], list[ir.Operation]] = {}
         self.waits: dict[ir.Value, tuple[int, ...]] = {}
         self.prepared: dict[tuple[int, tuple[int, ...], tuple[int, ...]], View] = {}
-        # The op that is emitted, and the places of the ops of the current block.
+        # The op that is being emitted, and the position of each op in the current block.
         self.here = 0
         self.positions: dict[ir.Value, int] = {}
         self.current: ir.Block | None = None
@@ -110,7 +110,7 @@ class Kernel(Emitter):
             layout.buffer.viewers.append(old)
 
     def layout(self, old: ir.Value) -> Layout:
-        """Where the elements of a value are; emits what waits for it."""
+        """Where the elements of a value are; emits the value first if it waits."""
         if old in self.waits:
             self.flush(self.waits[old])
         if old not in self.values:
@@ -136,7 +136,7 @@ class Kernel(Emitter):
         return Splat(value, tuple(type_.shape))
 
     def stored(self, old: ir.Value) -> View:
-        """A value as memory of the kernel's own order."""
+        """A value in memory, with its elements in row-major order."""
         layout = self.layout(old)
         if isinstance(layout, View) and layout.buffer is not None:
             return layout
@@ -265,8 +265,8 @@ class Kernel(Emitter):
           shape: the shape.
           sources: what is read; numbers have any shape.
           targets: what is written.
-          emit: computes the values to store from those that are loaded.
-          elements: the types of all values in between.
+          emit: computes the values to store from the loaded ones.
+          elements: the types of all intermediate values.
         """
         self.loops += self.trips
         none = (0,) * len(shape)
@@ -340,7 +340,8 @@ class Kernel(Emitter):
         )
 
     def _position(self, op: ir.Operation) -> float:
-        """The place of the op of the current block that contains an op; after all if it is last."""
+        """The position in the current block of an op, or of the op around it; infinite for the
+        last."""
         # The module has no parent, and no block: MLIR's bindings crash when they are asked for it.
         while (parent := op.operation.parent) is not None:
             if op.operation.block == self.current:
@@ -355,9 +356,9 @@ class Kernel(Emitter):
     # -------------------------------------------------------------------------------- other orders
 
     def prepare(self, view: View, order: Sequence[int]) -> View:
-        """A copy of an array in another order of its dimensions, as a view in the order given.
+        """Copy an array to memory with another order of dimensions; return a view in the old order.
 
-        For an array that nothing overwrites, the copy is made once, before the loops.
+        The copy of an array that nothing overwrites is made once, before the loops.
         """
         shape = tuple(view.shape[d] for d in order)
         source = view.with_layout(shape, [view.strides[d] for d in order])

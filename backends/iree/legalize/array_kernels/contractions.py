@@ -33,7 +33,8 @@ __all__ = ["dot_general"]
 
 # Rows of a block, and the vectors of each row.
 _ROWS, _VECTORS = 4, 2
-# The least length of vectors along the contracted dimension that pays for the sum across them.
+# The least length of the contracted dimension for which vectors along it pay for the sum across a
+# vector.
 _LONG = 8
 
 
@@ -138,7 +139,7 @@ def _ordered(
     deep: tuple[Sequence[int], Sequence[int]],
     free: Sequence[Sequence[int]],
 ) -> tuple[View, View]:
-    """The operands, in another order where vectors would have to be gathered."""
+    """The operands, copied to another order of dimensions if vectors would have to be gathered."""
     columns = math.prod(rhs.shape[d] for d in free[1])
     rows = math.prod(lhs.shape[d] for d in free[0])
     depth = math.prod(lhs.shape[d] for d in deep[0])
@@ -234,7 +235,7 @@ def _blocks(
 
 
 def _largest(dims: Sequence[_Dim]) -> tuple[list[_Dim], _Dim | None]:
-    """The other dimensions, and the largest one, for blocks."""
+    """All dimensions but the largest, and the largest, which is divided into blocks."""
     block = max(dims, key=lambda d: d.size, default=None)
     return [d for d in dims if d is not block], block
 

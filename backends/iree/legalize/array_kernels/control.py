@@ -81,7 +81,7 @@ class _Carries:
             elif layout != view:
                 moved.append((layout, view))
         if len(moved) > 1:
-            # A new value that another carry holds would be overwritten before it is read.
+            # A new value in the buffer of another carry would be overwritten before it is read.
             moved = [(self._apart(x, view, buffers), view) for x, view in moved]
         else:
             moved = [

@@ -21,7 +21,7 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["MOST_OPS", "Emitter", "Place", "pieces_of", "width_of"]
 
-# The bytes of a vector. Processors with shorter ones take it apart.
+# The bytes of a vector. On processors with shorter vectors, the compiler splits it.
 _VECTOR_BYTES = 64
 # The most ops in a kernel, and the most memory of its intermediate values: as much as the caches
 # next to a core hold.
@@ -66,14 +66,14 @@ def pieces_of(size: int, width: int) -> tuple[int, list[tuple[int, int]]]:
 
 
 class Place:
-    """A place: a number that is known, plus one that the program computes."""
+    """A position in memory: a known number plus one that the program computes."""
 
     def __init__(self, known: int = 0, computed: ir.Value | None = None) -> None:
         self.known = known
         self.computed = computed
 
     def plus(self, i: ir.Value | int, stride: int) -> Place:
-        """The place ``i`` strides further on."""
+        """The position ``i`` strides further on."""
         if stride == 0:
             return self
         if isinstance(i, int):
@@ -85,7 +85,7 @@ class Place:
         return Place(self.known, i)
 
     def value(self) -> ir.Value:
-        """The place as one number."""
+        """The position as one number."""
         known = number(index(), self.known)
         if self.computed is None:
             return known
@@ -104,8 +104,7 @@ class Emitter:
     Attributes:
       trips: how many times the current block runs for each run of the kernel.
       work: an estimate of the instructions that a run of the kernel takes.
-      loops: the number of loop nests, each of which would be a kernel outside of this one, times
-        the number of their runs.
+      loops: how many loop nests run in a run of the kernel; outside of it, each would be a launch.
       depth: how deep regions of the program are nested.
     """
 
@@ -134,7 +133,7 @@ class Emitter:
     # ------------------------------------------------------------------------------------- memory
 
     def allocate(self, element: ir.Type, size: int) -> Buffer:
-        """A buffer of the kernel's own, for the current region.
+        """A new buffer of the kernel, for the current region.
 
         Raises:
           UnsupportedError: the buffers are too large.
@@ -154,7 +153,7 @@ class Emitter:
                 at = number(index(), self.scratch_bytes)
                 self.scratch_bytes += -(-nbytes // 64) * 64
                 if self.scratch_bytes > _MOST_BYTES:
-                    raise UnsupportedError("too large intermediate values")
+                    raise UnsupportedError("intermediate values that are too large")
                 memory = scalar("memref.view", [self.scratch, at], type_)
         return Buffer(memory, element, self.depth)
 
@@ -260,7 +259,7 @@ class Emitter:
 
     @contextmanager
     def repeated(self, times: float) -> Iterator[None]:
-        """Count what is emitted as run several times."""
+        """Count the instructions emitted inside as run ``trips`` times."""
         before = self.trips
         self.trips *= times
         yield
@@ -322,7 +321,7 @@ class Emitter:
         self.steps(sizes[0], 1, [], iteration)
 
     def pieces(self, size: int, width: int, body: Callable[[ir.Value | int, int], None]) -> None:
-        """A dimension as vectors: ``body(start, width)``."""
+        """Cover a dimension with vectors: ``body(start, width)`` emits each."""
         end, rest = pieces_of(size, width)
 
         def iteration(i: ir.Value | int, _: list[ir.Value]) -> list[ir.Value]:

@@ -1,7 +1,7 @@
 """Where the elements of an array are: views of flat memory, ramps, and numbers repeated.
 
-The place of an element in memory is linear in its indices. So broadcasts, transposes, slices and
-most reshapes move nothing: they are other strides on the same memory.
+The position of an element in memory is linear in its indices. So broadcasts, transposes, slices and
+    most reshapes move nothing: they only change strides.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Splat:
 
 @dataclass(frozen=True)
 class View:
-    """Elements of a buffer; without a buffer, the places themselves: a ramp of integers.
+    """Elements of a buffer; without a buffer, the positions themselves: a ramp of integers.
 
     Attributes:
       buffer: the memory, or None.
       shape, strides: the sizes, and the distances between neighbours in memory.
       element: the type of the elements in StableHLO.
-      offset: the place of the first element.
-      moved: what is added to the offset, computed by the program.
+      offset: the position of the first element.
+      moved: a number to be added to the offset, computed by the program.
     """
 
     buffer: Buffer | None

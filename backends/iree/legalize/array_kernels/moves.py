@@ -72,14 +72,14 @@ def _iota(kernel: Kernel, op: ir.Operation) -> list[Layout]:
 
 
 def _part(view: View, starts: Sequence[int], shape: Sequence[int], steps: Sequence[int]) -> View:
-    """The part of an array that begins at a place, with steps between its elements."""
+    """The part of an array that begins at a position, with steps between its elements."""
     offset = sum(i * s for i, s in zip(starts, view.strides, strict=True))
     strides = [s * step for s, step in zip(view.strides, steps, strict=True)]
     return view.with_layout(shape, strides, offset)
 
 
 def _whole(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a new array, those of dimensions of size 1 too."""
+    """The strides of a new array, also for dimensions of size 1."""
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
@@ -134,7 +134,7 @@ def _start(kernel: Kernel, old: ir.Value, size: int, n: int) -> ir.Value | None:
 
 
 def _window(kernel: Kernel, view: View, starts: Sequence[ir.Value], shape: Sequence[int]) -> View:
-    """The part of an array that begins at a computed place."""
+    """The part of an array that begins at a computed position."""
     at = Place(0, view.moved)
     for old, size, n, s in zip(starts, shape, view.shape, view.strides, strict=True):
         start = _start(kernel, old, size, n)
@@ -186,7 +186,7 @@ def _gather(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     index_dims = [d for d in range(len(places.shape)) if d != vector_dim]
     batch_dims = [d for d in range(len(result.shape)) if d not in offset_dims]
     kind = kind_of(indices.type.element_type)
-    # For each dimension of the batch, how far it moves in the result, the indices and the operand.
+    # The strides of each batch dimension in the result, the indices and the operand.
     index_strides = (0,) * len(places.shape) if isinstance(places, Splat) else places.strides
     moves = [
         [result.strides[b], index_strides[i], 0]

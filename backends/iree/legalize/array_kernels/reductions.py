@@ -39,7 +39,7 @@ ACROSS = {
 
 
 def _identity(name: str, type_: ir.Type) -> float | int:
-    """The number that changes nothing."""
+    """The identity of a reduction."""
     if name in ("maximumf", "minimumf"):
         return -math.inf if name == "maximumf" else math.inf
     lowest = 1 << (int(type_.width) - 1)
@@ -59,7 +59,7 @@ def across(kernel: Kernel, name: str, vector: ir.Value) -> ir.Value:
 
 
 def _simple(op: ir.Operation) -> str | None:
-    """The op of a region that does nothing else to its two arguments."""
+    """The name of a region's only op, if that combines the region's two arguments; else None."""
     ops = [o.operation for o in op.regions[0].blocks[0].operations]
     if len(ops) != 2 or len(op.results) != 1:
         return None
@@ -119,7 +119,7 @@ def _vectors(
     result: View,
     axes: Sequence[int],
 ) -> None:
-    """A reduction by one op: vectors along a dimension whose elements are neighbours."""
+    """A reduction by one op, with vectors along a dimension whose elements are neighbours."""
     kept, reduced = _dims(source, result, axes)
     width = width_of([source.element])
     (block,) = op.regions[0].blocks

@@ -1,9 +1,9 @@
 """Repeated steps of small ops, rolled into a loop.
 
-A Python loop is unrolled when it is traced: five hundred steps of a product and a function are a
-thousand ops, each a kernel to compile and to launch. As a loop they are compiled once, and the
-loop becomes one kernel (`array_kernels`). So where a program repeats the same ops, each time on
-what the ops before have computed, the repetitions become a loop.
+Tracing unrolls a Python loop: five hundred steps of a product and a function are a thousand ops,
+    each a kernel to compile and to launch. As a loop they are compiled once, and the loop becomes
+    one kernel (`array_kernels`). So if a program repeats the same ops, each time on the results of
+    the repetition before, the repetitions become a loop.
 
 Only steps of small ops are rolled. With more work in each op, launching a kernel costs little, and
 kernels with several threads are faster. Steps of elementwise ops alone are one kernel already.
@@ -37,15 +37,15 @@ logger = logging.getLogger(__name__)
 # The least number of equal steps that become a loop, and the most ops of a step.
 LEAST_STEPS = 8
 _LONGEST_STEP = 64
-# The most elements of a value and multiplications of a contraction, and the bytes of all values of
-# a step: `array_kernels` makes kernels of such loops.
+# Limits on the elements of a value, the multiplications of a contraction, and the bytes of all
+# values of a step, within which `array_kernels` makes a kernel of the loop.
 _ELEMENTS = 1 << 12
 _MULTIPLICATIONS = 1 << 16
 _BYTES = 1 << 17
 # The most times that an op is compared, on average.
 _COMPARISONS = 40
 
-# Each of them is a kernel of its own.
+# Each of these ops is a separate kernel.
 _STARTS_KERNEL = frozenset(
     f"gnomon.{name}"
     for name in (
@@ -64,7 +64,7 @@ _OTHERS = _STARTS_KERNEL | {
 
 @dataclass
 class _Left:
-    """How many more ops may be compared before the search ends."""
+    """The number of comparisons of ops that are left before the search ends."""
 
     comparisons: int
 
@@ -74,11 +74,11 @@ class _Run:
     """Equal steps.
 
     Attributes:
-      start: the place of the first op.
+      start: the position of the first op.
       size: the number of ops of a step.
       steps: the number of steps.
-      handed: for each op and operand, the place in the step before of the op that made the operand;
-        None if it is made in the same step or outside.
+      handed: for each operand of each op, the position of the op in the step before that computed
+          it; None if it was computed in the same step or outside.
     """
 
     start: int
@@ -142,7 +142,7 @@ def _roll(sequence: list[ir.Operation]) -> None:
 
 
 def _kind(op: ir.Operation) -> object:
-    """What equal ops have in common: all but the values of their operands."""
+    """The part of an op that equal ops share: everything except the values of its operands."""
     attributes = tuple((name, op.attributes[name]) for name in sorted(op.attributes))
     return (op.name, attributes, *(v.type for v in (*op.operands, *op.results)))
 
@@ -154,10 +154,10 @@ def _first_run(
     start: int,
     left: _Left,
 ) -> _Run | None:
-    """The first equal steps from a place on, with the shortest step."""
+    """The first run of equal steps from a position on, with the shortest step."""
     for size in range(1, min(_LONGEST_STEP, (len(sequence) - start) // LEAST_STEPS) + 1):
         same = kinds[start:-size] == kinds[start + size :]
-        # Ops that differ from the one a step later, and the sequences between them.
+        # Find ops that differ from the op one step later; between them are the candidates.
         breaks = np.concatenate([[-1], np.flatnonzero(~same), [len(same)]])
         for before, after in itertools.pairwise(breaks):
             if after - before - 1 < (LEAST_STEPS - 1) * size:
@@ -177,7 +177,11 @@ def _first_run(
 def _run(
     sequence: list[ir.Operation], places: dict[ir.Value, int], start: int, size: int, most: int
 ) -> _Run | None:
-    """Steps whose operands are the same, or made in the same place of this step or of the last."""
+    """The run of steps whose corresponding operands have corresponding origins.
+
+    Two operands correspond if they are the same value, or if ops at the same position of their own
+    step, or of the step before, computed them.
+    """
     step = sequence[start:][:size]
     if most < LEAST_STEPS or not any(op.name in _STARTS_KERNEL for op in step):
         return None
@@ -198,7 +202,7 @@ def _run(
         steps += 1
     if steps < LEAST_STEPS:
         return None
-    # In the first step, what others take from the step before may be anything from outside.
+    # The first step has no step before it: there, such operands may be any values from outside.
     for op, origins in zip(sequence[start:][:size], expected, strict=True):
         for value, place in zip(op.operands, origins, strict=True):
             first = origin(0, value)
@@ -213,9 +217,9 @@ def _run(
 
 
 def _is_rolled(sequence: list[ir.Operation], run: _Run) -> bool:
-    """Whether a step's values are small together, and only read by the next one.
+    """Whether a step's values are small in total, and only the next step reads them.
 
-    Others may read what the last step hands on.
+    The values that the last step passes on may be read by any op.
     """
     carried = _carried(run)
     if not carried:
@@ -238,7 +242,7 @@ def _length(run: _Run) -> int:
 
 
 def _carried(run: _Run) -> list[int]:
-    """The places of the ops whose results the next step takes."""
+    """The positions of the ops whose results the next step reads."""
     return sorted({p for places in run.handed for p in places if p is not None})
 
 
@@ -253,7 +257,8 @@ def _replace(sequence: list[ir.Operation], run: _Run) -> None:
             if place is None:
                 continue
             if initial.setdefault(place, value) != value:
-                # Two values take the place of one in the first step, which is left as it is.
+                # The later steps use one value where the first uses two, so the first is not
+                # rolled.
                 first = run.size
                 _replace(sequence, _Run(run.start + first, run.size, run.steps - 1, run.handed))
                 return
