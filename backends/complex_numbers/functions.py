@@ -1,8 +1,8 @@
 """Elementary functions of complex numbers, on their parts.
 
-Both parts are functions of real numbers, which backends rewrite further, or compile. Infinities
-follow annex G of C where a formula would give nan. Products are scaled where an exponential
-overflows and the product with a sine does not.
+Both parts are computed by functions of real numbers, which backends rewrite further or compile.
+Where a formula would give nan next to infinity, results follow annex G of the C standard. A product
+of an exponential and a sine is scaled where the exponential overflows but the product does not.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _like_sign(size: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _unless_zero(product: ir.Value, x: ir.Value) -> ir.Value:
-    """A product with ``x`` that is ``x`` itself where that is zero, also next to infinity."""
+    """``product``, a product with ``x``, but ``x`` itself where it is zero, even times infinity."""
     return ops.select(ops.eq(x, full_like(x, 0)), x, product)
 
 
@@ -70,7 +70,7 @@ def _unless_zero(product: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _threshold(x: ir.Value) -> float:
-    """A number whose exponential is far from both ends of the range; its double is not."""
+    """A number whose exponential is far from both ends of the range, unlike that of its double."""
     return 64.0 if type_of(x).dtype == _F32 else 600.0
 
 
@@ -83,7 +83,8 @@ def _exp(z: Parts) -> Parts:
     grow = ops.select(is_large, full_like(x, float(np.exp(shift))), full_like(x, 1))
     real = ops.mul(ops.mul(size, ops.cos(y)), grow)
     imag = _unless_zero(ops.mul(ops.mul(size, ops.sin(y)), grow), y)
-    # The direction of an infinite number is lost: 0 keeps no direction, and infinity takes one.
+    # If y is not finite, the angle of the result is unknown: a zero has none, and an infinite
+    # result gets an arbitrary one.
     lost = ops.not_(ops.is_finite(y))
     vanishes = ops.and_(lost, ops.eq(x, full_like(x, -np.inf)))
     explodes = ops.and_(lost, ops.eq(x, full_like(x, np.inf)))
@@ -117,7 +118,7 @@ def _logistic(z: Parts) -> Parts:
 
 
 def _hyperbolic(z: Parts) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """``sinh(x)`` and ``cosh(x)`` for ``x`` cut off at a threshold, and the factor that is cut."""
+    """``sinh`` and ``cosh`` of ``x`` limited to a threshold, and the factor that this omits."""
     limit = full_like(z.real, _threshold(z.real))
     cut = ops.clamp(ops.neg(limit), z.real, limit)
     excess = ops.max(ops.sub(ops.abs(z.real), limit), full_like(z.real, 0))
@@ -274,7 +275,7 @@ def _pow(z: Parts, w: Parts) -> Parts:
     return chosen(equal(z, zero), of_zero, power)
 
 
-# ------------------------------------------------------------------- algorithms of the ops' own
+# ------------------------------------------------------ algorithms that are shared with the ops
 
 
 class _OnParts:
@@ -321,7 +322,7 @@ _on_parts: Any = _OnParts(
 
 
 def _inverse(algorithm: Callable[..., tuple[ir.Value, ir.Value]], wide: bool) -> _Function:
-    """An inverse function, of f32 in f64 if ``wide``."""
+    """An inverse function; if ``wide``, that of f32 is computed in f64."""
 
     def function(z: Parts) -> Parts:
         dtype = type_of(z.real).dtype
@@ -351,7 +352,8 @@ def functions(log_of_size: LogOfSize | None = None) -> dict[str, Callable[..., P
     """The functions by op name.
 
     Args:
-      log_of_size: how a target without 64-bit floats computes it; None for other targets.
+      log_of_size: computes the logarithm of ``|1 + z|`` on a target without 64-bit floats; None for
+          other targets.
     """
     f64 = log_of_size is None
     log1p_of_f32 = _log1p_of_f32(log_of_size or _log_of_size_in_f64)

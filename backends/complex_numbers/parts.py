@@ -83,9 +83,10 @@ def divide(x: Parts, y: Parts) -> Parts:
     below = ops.add(larger_part, ops.mul(smaller_part, ratio))
     real = ops.add(first, ops.mul(second, ratio))
     product = ops.mul(first, ratio)
-    # Not the opposite of one difference, whose zero would have the wrong sign.
+    # A second difference, because the negative of the first would have the wrong sign if it is
+    # zero.
     imag = ops.select(is_upright, ops.sub(second, product), ops.sub(product, second))
-    # By zero, both parts are divided by a zero without sign.
+    # For a zero divisor, both parts are divided by positive zero.
     by_zero = ops.and_(ops.eq(c, zero), ops.eq(d, zero))
     below = ops.select(by_zero, zero, below)
     real = ops.div(ops.select(by_zero, a, real), below)

@@ -1,7 +1,7 @@
 """Rewrite programs on complex numbers to programs on their real and imaginary parts.
 
-For compilers that have no code for complex numbers, or bad code. Each complex value becomes two
-real ones: arguments of ``main`` are split where they enter, and results are joined where they
+This is for compilers that have no code for complex numbers, or bad code. Each complex value becomes
+two real ones: arguments of ``main`` are split where they enter, and results are joined where they
 leave. In between, the arguments and results of functions, loops and branches are pairs too. Ops
 without a rule (`rules`), such as calls of Python, get joined operands, and their results are split.
 """
@@ -46,7 +46,7 @@ _DEAR = frozenset(
     }
 )
 
-# The attributes of control flow that count operands, in the order of the operands.
+# The attributes of control-flow ops that are numbers of operands, in the order of the operands.
 _COUNTS = {"while": ("cond_consts", "body_consts"), "scan": ("consts", "carry")}
 
 
@@ -61,8 +61,8 @@ def split_complex_numbers(
     Args:
       program: the program.
       rules: the ops that are computed on parts, by full name.
-      apart: whether values are split and joined in kernels of their own, unless the program
-        computes less with a number than that costs.
+      apart: whether values are split and joined in separate kernels, if the program computes enough
+          with each number to pay for them.
     """
     bodies = [program.body(symbol_name(f)) for f in program.functions]
     if not any(mentions(body, is_complex) for body in bodies):
@@ -81,7 +81,7 @@ def split_complex_numbers(
 
 
 def _is_dear(bodies: Sequence[Body]) -> bool:
-    """Whether a program computes more with a number than a pass over memory costs."""
+    """Whether a program's computation on each number costs more than a pass over memory."""
     cost = 0
     for op in chain.from_iterable(all_operations(body) for body in bodies):
         definition = lookup(op)
@@ -179,7 +179,7 @@ class _Splitter:
 def _recreated(
     op: ir.Operation, types: Sequence[ir.Type], operands: Sequence[ir.Value]
 ) -> list[ir.Value]:
-    """The results of an op without regions with other operands and result types."""
+    """Recreate an op without regions, with other operands and result types; return its results."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     if op.name not in PLAIN:
         return create(op.name, types, operands, attributes)[1]
@@ -190,7 +190,7 @@ def _recreated(
 
 
 def _whole(x: Parts) -> ir.Value | None:
-    """The complex value of which two values are the parts, if they were taken from one."""
+    """The complex value from which two values were taken as its parts, or None."""
     owners = [_before_barrier(p).owner for p in x]
     names = ("gnomon.real", "gnomon.imag")
     for owner, name in zip(owners, names, strict=True):

@@ -1,7 +1,7 @@
 """Static libraries of programs in C, made by a C compiler for the target.
 
-This machine's compiler makes libraries for it. Those for other machines are made by a cross
-compiler (Debian's ``gcc-aarch64-linux-gnu``) or by ``zig cc`` (the package ``ziglang``).
+This machine's compiler makes libraries for its architecture. A cross compiler (Debian's
+``gcc-aarch64-linux-gnu``) or ``zig cc`` (the package ``ziglang``) makes them for other machines.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def find_compiler(target: str) -> CCompiler:
     """
     name = target
     if target == "cpu":
-        # As in artifacts: the level of this machine's architecture, which similar machines run.
+        # As in artifacts: compile for the level of this machine's architecture, so that similar
+        # machines run the library too.
         with suppress(UnsupportedOnTarget):
             name = level_of_this_machine()
     machine = _MACHINES.get(name, _Machine(platform.machine()))

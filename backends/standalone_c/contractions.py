@@ -100,7 +100,8 @@ def _dot_general(emitter: Emitter, operation: Operation) -> list[Value]:
     if 0 in (batches, m, n, k):
         return _finish(emitter, operation, sums)
     left, right = _as_dtype(lhs, wide), _as_dtype(rhs, wide)
-    # The right matrix has rows along the result's rows; a single column is a row of its transpose.
+    # The rows of the right matrix run along the result's rows; a single column is a row of its
+    # transpose.
     if n == 1:
         left, right, m, n = right, left, n, m
         batch, inner, free = batch[::-1], inner[::-1], free[::-1]

@@ -32,7 +32,7 @@ def _while(emitter: Emitter, operation: Operation) -> list[Value]:
             emitter.compute(x, buffer)
         buffers[k] = buffer
         carried.append(Stored(buffer, x.type))
-    # What the loop carries lives until its end, also after its last use in the body.
+    # The carries live until the end of the loop, even after their last use in the body.
     held = [buffer for value in carried for buffer in value.reads]
     for buffer in held:
         buffer.holders += 1
@@ -64,7 +64,7 @@ def _move(emitter: Emitter, results: Sequence[Value], buffers: dict[int, Buffer]
         if not value.reads & carries:
             pending.append((buffer, value, None))
             continue
-        # Other moves may overwrite what it reads.
+        # Other moves may overwrite the buffers that it reads.
         held = emitter.allocate(value.type)
         emitter.compute(value, held)
         pending.append((buffer, Stored(held, value.type), held))

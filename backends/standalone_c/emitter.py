@@ -1,4 +1,4 @@
-"""Writing the C code of a program: loops, memory in the workspace, and blocks of operations.
+"""The writer of C code: loops, memory in the workspace, and blocks of operations.
 
 Memory is planned while the code is written. A buffer has a place in the workspace from the
 operation that computes it to the last one that reads it.
@@ -71,7 +71,7 @@ class Emitter:
       rules: how each operation of StableHLO is written, by its name.
       reads_once: whether an operation reads each element of an operand at most once; only then is
         an operand computed in the operation's own loop.
-      functions: the functions of the program by name.
+      functions: the program's functions, by name.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class Emitter:
         self.lines.append("  " * self._indent + text)
 
     def name(self, prefix: str) -> str:
-        """A name that nothing else has."""
+        """A new name."""
         return f"{prefix}{next(self._numbers)}"
 
     def number(self) -> int:
-        """A number that nothing else has."""
+        """A new number."""
         return next(self._numbers)
 
     def local(self, kind: str, expression: str, prefix: str = "t") -> str:
@@ -122,7 +122,7 @@ class Emitter:
 
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:
-        """Write a block; what is evaluated in it is not known after it."""
+        """Write a block; expressions evaluated in it must not be reused after it."""
         self.line(f"{head} {{" if head else "{")
         self._indent += 1
         memo, self._memo = self._memo, dict(self._memo)
@@ -227,7 +227,7 @@ class Emitter:
         Args:
           value: the value.
           into: the buffer.
-          at: the position in the buffer by index; by default that in an array of the same shape.
+          at: maps an index to a position in the buffer; by default the row-major position.
         """
         shape = value.type.shape
         if value.type.size == 0:
@@ -241,7 +241,7 @@ class Emitter:
             self.store(into, position, value.element(self, index))
 
     def stored(self, value: Value) -> Stored:
-        """A value in memory, where its row-major elements are."""
+        """A value in memory, in row-major order."""
         if isinstance(value, Stored):
             return value
         buffer = self.allocate(value.type)
@@ -250,7 +250,7 @@ class Emitter:
 
     @contextmanager
     def in_memory(self, value: Value) -> Iterator[Stored]:
-        """`stored`, with the memory given back after the block if it was allocated for it."""
+        """Like `stored`, but memory that was allocated for the value is freed after the block."""
         found = self.stored(value)
         yield found
         if found is not value:
@@ -287,8 +287,8 @@ class Emitter:
     def overwritable(self, operation: Operation, number: int) -> Buffer | None:
         """The buffer of an operand, if the operation that is written now may overwrite it.
 
-        Values that read the buffer and are still to be computed are computed now, and the operands
-        of the operation are replaced by what they are then.
+        Pending values that read the buffer are computed first, and the operands of the operation
+        are replaced by the computed values.
         """
         name, scope = operation.op.operands[number], self._scopes[-1]
         value = self._env[name]
@@ -338,7 +338,7 @@ class Emitter:
         *,
         number: int | None = None,
     ) -> Iterator[list[Value]]:
-        """Write the operations of a block; yield what it returns, which lives until the end.
+        """Write the operations of a block; yield its results, which live until the context ends.
 
         Args:
           block: the block.
@@ -421,7 +421,7 @@ class Emitter:
 
 
 def _used(op: ir.Operation) -> set[ir.Value]:
-    """The values that an operation and the operations in its regions use, from outside of it."""
+    """The values from outside that an operation and the operations in its regions use."""
     return set(op.operands) | _captured(op)
 
 

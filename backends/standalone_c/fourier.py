@@ -47,9 +47,9 @@ def _factors(length: int) -> list[int]:
 
 
 def _padded(length: int) -> int:
-    """The length of the transforms by which Bluestein's algorithm computes one; 0 if it does not.
+    """The length of the transforms in Bluestein's algorithm; 0 if that algorithm is slower.
 
-    Operations are counted: a transform takes the length times the sum of its factors.
+    The costs are counted: a transform takes its length times the sum of its factors.
     """
     factors = _factors(length)
     least = 2 * length - 1
@@ -104,7 +104,7 @@ def _table(emitter: Emitter, kind: str, name: str, texts: Sequence[str]) -> str:
 
 
 def _root(emitter: Emitter, length: int) -> Callable[[str], str]:
-    """The C expression of a root of unity to a power, from tables that are written now."""
+    """The C expression of a power of a root of unity, read from tables that this writes."""
     shift = max(length - 1, 1).bit_length()
     shift = shift if length <= _SHORT_TABLE else -(-shift // 2)
     names = []
@@ -116,7 +116,7 @@ def _root(emitter: Emitter, length: int) -> Callable[[str], str]:
 
 @contextmanager
 def _line(emitter: Emitter, length: int) -> Iterator[_Line]:
-    """Write what transforms of a length have in common."""
+    """Write the tables and buffers that all transforms of a length share."""
     padded = _padded(length)
     size = padded or length
     factors = _table(emitter, "int", "factors", [str(p) for p in (*_factors(size), 0)])
@@ -155,13 +155,13 @@ def _along(
     backward: bool,
     scale: float,
 ) -> None:
-    """Transform all lines along a dimension; the result is divided by nothing but ``scale``.
+    """Transform all lines along a dimension; results are multiplied by ``scale`` only.
 
     Args:
       source: real or complex numbers; fewer than the length if they are half of a spectrum.
-      into: takes the real parts, or as many numbers as it has room for; it may be the source's.
+      into: receives the real parts, or as many numbers as fit; may be the source's buffer.
       dim: the dimension.
-      length: that of the transform.
+      length: the length of the transform.
       backward: whether the roots of unity are the conjugate ones.
       scale: the factor of the results.
     """
@@ -179,7 +179,8 @@ def _along(
                 # The transform of swapped parts is the backward one, with swapped parts.
                 emitter.store(line.row, k, f"{_SWAP}({value})" if backward else value)
             if points < length:
-                # A real signal's other coefficients are the conjugates of these, here swapped.
+                # The other coefficients of a real signal are the conjugates of these, which are
+                # swapped here.
                 with emitter.loops([length - points]) as (k,):
                     mirrored = f"{row}[{k} + 1]"
                     conjugate = f"{_JOIN}(-{mirrored}.re, {mirrored}.im)"
@@ -205,7 +206,8 @@ def _fft(emitter: Emitter, operation: Operation) -> list[Value]:
         return [Stored(into, type_)]
     backward = kind in ("IFFT", "IRFFT")
     scale = 1 / math.prod(lengths) if backward else 1.0
-    # Dimensions of a real signal are the first to be transformed, and the last to come back.
+    # The dimension of a real signal is transformed first in a forward transform, last in a backward
+    # one.
     dims = [*range(first, x.type.rank)]
     if kind != "IRFFT":
         dims.insert(0, dims.pop())

@@ -22,10 +22,10 @@ class _Windows:
     """The windows of a gather or scatter in an array.
 
     Attributes:
-      window: the dimension of the slices by dimension of the array, where they have one.
-      batching: the dimension of the start indices by dimension of the array, of batched ones.
-      mapped: the dimensions of the array that have start indices, in their order.
-      vector: the dimension of the start indices along which one window's are.
+      window: maps dimensions of the array to dimensions of the slices, if the slices have them.
+      batching: maps batch dimensions of the array to dimensions of the start indices.
+      mapped: the dimensions of the array that have start indices, in the order of the indices.
+      vector: the dimension along which the start indices of one window are stored.
       batch: the dimensions of the slices that number the windows.
     """
 
@@ -49,9 +49,9 @@ class _Windows:
         """The windows in an array of a shape.
 
         Args:
-          shape: that of the array.
-          rank: that of the slices.
-          dims: their dimensions that are dimensions of the array too.
+          shape: the shape of the array.
+          rank: the rank of the slices.
+          dims: the dimensions of the slices that are dimensions of the array too.
           without: the dimensions of the array that slices do not have.
           batching, mapped, vector: the attributes.
         """
@@ -134,7 +134,7 @@ def _scatter(emitter: Emitter, operation: Operation) -> list[Value]:
             if start is not None:
                 start = emitter.local("int64_t", start, "s")
                 place = emitter.local("int64_t", plus(start, place), "p")
-                # Compared as unsigned numbers, so that no index is negative.
+                # As an unsigned number a negative index is large, so one comparison is enough.
                 conditions.append(f"(uint64_t){place} < {size}")
             places.append(place)
         with emitter.block(f"if ({' && '.join(conditions) or '1'})"):

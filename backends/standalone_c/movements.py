@@ -167,7 +167,7 @@ def _shifted(shape: Sequence[int], dimension: int, offset: int) -> Callable[[Ind
 
 
 def _position(places: Sequence[str], shape: Sequence[int]) -> str:
-    """The row-major position, also where a dimension's index is not 0 though it has one element."""
+    """The row-major position; an index along a dimension of one element is taken to be 0."""
     position = "0"
     for place, size in zip(places, shape, strict=True):
         position = plus(times(position, size), place)
@@ -243,10 +243,10 @@ def _dynamic_update_slice(emitter: Emitter, operation: Operation) -> list[Value]
 def copied(emitter: Emitter, operation: Operation, number: int = 0, result: int = 0) -> Buffer:
     """A buffer with the elements of an operand, which may be overwritten.
 
-    The other operands of the operation have to be read after this call only.
+    Read the other operands of the operation after this call, not before it.
 
     Args:
-      emitter, operation: those of the rule.
+      emitter, operation: the arguments of the rule.
       number: the number of the operand.
       result: the number of the result that the buffer will hold.
     """

@@ -1,4 +1,4 @@
-"""The functions in C that the code of programs calls; a program's file has those that it uses."""
+"""The C functions that programs call; a program's file contains only those that it uses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _HEAD = """\
 #endif
 """
 
-# A nan is the result if there is one.
+# If an operand is nan, so is the result.
 _FLOAT = """\
 GNOMON_INLINE T gnomon_max_T(T x, T y) { return x > y || x != x ? x : y; }
 GNOMON_INLINE T gnomon_min_T(T x, T y) { return x < y || x != x ? x : y; }
@@ -279,7 +279,7 @@ GNOMON_INLINE void gnomon_cholesky_T(int64_t n, const T *a, T *to, bool lower) {
 }
 """
 
-# x becomes the solution of a system with a triangular matrix of n rows and m right sides.
+# Overwrites x, m right-hand sides, by the solutions of a triangular system of n rows.
 _SOLVE = """\
 GNOMON_INLINE void gnomon_solve_T(int64_t n, int64_t m, const T *a, int64_t row, int64_t column,
                                   bool lower, bool unit, T *x, int64_t down, int64_t across) {

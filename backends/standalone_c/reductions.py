@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["REDUCTIONS"]
 
 _LANES = 16
-# Longer sums in f32 are added up in f64: a long chain of additions in f32 loses digits.
+# The longest sum of f32 that is added up in f32: in a longer chain of additions f32 loses digits.
 _LONG_SUM = 1024
 _ASSOCIATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 
@@ -39,7 +39,7 @@ def _only_op(block: ir.Block) -> str | None:
 
 
 def _identity(name: str, dtype: np.dtype) -> str:
-    """The C expression of the number that an associative operation ignores."""
+    """The C expression of the identity of an associative operation."""
     floating = is_floating(dtype)
     if dtype == np.bool_:
         return "true" if name in ("multiply", "and", "minimum") else "false"
@@ -204,7 +204,7 @@ def _in_lanes(
 
 
 def _window(operation: Operation, rank: int) -> list[tuple[int, ...]]:
-    """For each dimension: size, stride, dilation of the base and the window, padding before."""
+    """The size, stride, dilations of base and window, and padding before, of each dimension."""
     ones = (1,) * rank
     padding = operation.attribute("padding")
     edges = np.zeros((rank, 2), int) if padding is None else DENSE.decode(padding)
@@ -242,7 +242,7 @@ def _reduce_window(emitter: Emitter, operation: Operation) -> list[Value]:
 def _cumulative_axis(
     window: Sequence[tuple[int, ...]], shape: Sequence[int], result: Sequence[int]
 ) -> int | None:
-    """The axis of a cumulative sum or the like, whose windows start or end at each element."""
+    """The axis of a cumulative operation, whose windows start or end at each element."""
     wide = [d for d, row in enumerate(window) if row[0] != 1]
     if len(wide) != 1 or list(shape) != list(result):
         return None

@@ -56,8 +56,8 @@ _FLOAT = {
     "real": "{0}",
     "imag": "0",
 }
-# The functions of complex numbers, and products and quotients in programs of our dialect, are
-# written on the parts before they get here.
+# Functions of complex numbers, and products and quotients in programs of our dialect, have been
+# rewritten on the parts before.
 _COMPLEX = {
     "add": "gnomon_complex_add_{p}({0}, {1})",
     "subtract": "gnomon_complex_subtract_{p}({0}, {1})",
@@ -135,7 +135,7 @@ def _format(emitter: Emitter, name: str, operands: Sequence[str], dtype: np.dtyp
 
 
 def _simple(emitter: Emitter, expression: str, kind: CType) -> str:
-    """An expression that may be repeated: a name, or a literal."""
+    """Whether an expression may be repeated: a name or a literal."""
     if expression.replace("_", "").replace(".", "").isalnum():
         return expression
     return emitter.local(kind.computed, expression)
@@ -155,7 +155,7 @@ def _lazy(
     rank = operation.type.rank
 
     def element(emitter: Emitter, index: Index | Flat) -> str:
-        # Scalars may stand beside arrays, as in select and clamp.
+        # Scalars may be combined with arrays, as in select and clamp.
         return evaluate(
             emitter, [x.element(emitter, index if x.type.rank == rank else ()) for x in operands]
         )
@@ -204,7 +204,7 @@ def _select(emitter: Emitter, operation: Operation) -> list[Value]:
 
 
 def converted(emitter: Emitter, value: str, source: np.dtype, target: np.dtype) -> str:
-    """A scalar converted to another dtype; floats saturate where integers end, nan becomes 0."""
+    """A scalar converted to another dtype; floats saturate to integers, and nan becomes 0."""
     if source == target:
         return value
     kind = c_type(target)

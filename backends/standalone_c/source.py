@@ -86,7 +86,7 @@ def _identifier(text: str) -> str:
 
 
 def _parameters(names: Sequence[str], taken: set[str], prefix: str = "") -> list[str]:
-    """Different names for parameters in C."""
+    """Distinct names for parameters in C."""
     chosen = []
     for text in names:
         name = _identifier(prefix + text)
@@ -183,7 +183,8 @@ _VARIABLE = re.compile(r"\s*\w+ (b\d+)\[1\];$")
 def _without_unused(lines: list[str]) -> list[str]:
     """Drop constants that nothing reads, and mark variables that are only assigned.
 
-    A window of the whole array needs no start, and a loop may carry what nothing reads.
+    For example, a window of the whole array needs no start, and a loop may carry a value that
+    nothing reads.
     """
     while True:
         uses = Counter(re.findall(r"\b[a-z]+\d+\b", "\n".join(lines)))

@@ -57,7 +57,7 @@ class CType:
 
 def _integer(signed: bool, bits: int) -> CType:
     name = f"{'int' if signed else 'uint'}{bits}_t"
-    # Narrower operands would be promoted to int, whose overflow is undefined.
+    # Narrower operands would be promoted to int, in which overflow is undefined.
     return CType(name, name, unsigned=f"uint{max(bits, 32)}_t")
 
 
@@ -80,7 +80,7 @@ def c_type(dtype: np.dtype[Any]) -> CType:
     """The C type of a dtype.
 
     Raises:
-      UnsupportedOnTarget: C programs do not compute with it.
+      UnsupportedOnTarget: C programs do not support the dtype.
     """
     try:
         return _TYPES[dtype]

@@ -1,11 +1,11 @@
-"""What a function depends on besides its arguments, as a key.
+"""Keys that describe everything that a function depends on besides its arguments.
 
 Two functions with equal keys run the same code on the same values, so one trace serves both. The
 key holds the code, and the values of defaults, closure cells and global names; functions among
 these are followed. Arrays and modules are compared by identity, numbers by value.
 
-A function without a key depends on something that may change unnoticed, such as a list, an object
-of the user's class or a module of the user, or does more than compute, such as printing.
+A function has no key if it depends on something that may change unnoticed (a list, an object of a
+class of the user, a module of the user), or if it does more than compute, for example prints.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from gnomon._native import Dispatcher
 
 __all__ = ["Closure", "closure_of"]
 
-# The packages whose modules do not change, and whose objects depend on nothing else.
+# The packages whose modules do not change, and whose objects depend only on such modules.
 _PACKAGES = frozenset({"gnomon", "numpy", "ml_dtypes", "math", "cmath", "operator", "functools"})
 _CONSTANTS = (bool, int, str, bytes, type(None), type(Ellipsis))
-# Names of builtin functions that do more than compute, or read what the key does not hold.
+# Names of builtin functions that do more than compute, or read values that the key lacks.
 _IMPURE = frozenset(
     ("print", "input", "open", "next", "iter", "exec", "eval", "globals", "locals", "vars")
     + ("setattr", "delattr")
 )
-# A function that refers to more values is not worth a key.
+# The most values to which a function with a key may refer; a key for more costs too much.
 _MAX_VALUES = 200
 
 
@@ -56,7 +56,7 @@ class _Same:
 
 
 class Closure:
-    """What some functions depend on.
+    """Everything that some functions depend on besides their arguments.
 
     Attributes:
       key: equal for functions that run the same code on the same values. It keeps no array alive.
@@ -75,7 +75,7 @@ class _NoKeyError(Exception):
 
 
 def closure_of(functions: Sequence[Callable[..., Any]]) -> Closure | None:
-    """What functions depend on; None if that may change unnoticed."""
+    """Everything that functions depend on; None if it may change unnoticed."""
     reader = _Reader()
     try:
         key = tuple([reader.of(function) for function in functions])
@@ -173,7 +173,7 @@ def _is_constant(value: Any) -> bool:
 
 @functools.lru_cache(1024)
 def _global_names(code: types.CodeType) -> frozenset[str]:
-    """The names that code and the functions in it may look up in the globals, and attributes."""
+    """The names of globals and attributes that code, and the functions in it, may look up."""
     return frozenset(name for each in _nested(code) for name in each.co_names)
 
 

@@ -1,9 +1,10 @@
 """A cache of the functions that eager loops and branches trace.
 
-`lax.scan(f, ...)` and its kin trace their functions. Outside of all traces, the trace is kept for
-calls of functions with the same code on the same values (`closures`), and of arguments of the same
-types; so are the bodies that are prepared for evaluation. JAX keeps traces by the identity of the
-function, and ignores later changes of what it closes over; here, a change makes a new trace.
+`lax.scan(f, ...)` and similar functions trace `f`. Outside of all traces, the trace is kept,
+together with the bodies that are prepared for evaluation. Another call uses it if its functions
+have the same code and refer to the same values (`closures`), and its arguments have the same types.
+JAX keeps traces by the identity of the function, and ignores later changes of the values that it
+closes over; here, a change makes a new trace.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["Regions", "clear", "traced_regions"]
 
 # The number of entries, each with a program; one of a thousand ops takes about a megabyte.
 _MAX_ENTRIES = 64
-# The most memory that the arrays of an entry may take that no function refers to.
+# The most memory in bytes of those arrays of an entry to which no function refers.
 _MAX_OWN_BYTES = 1 << 20
 
 _entries: OrderedDict[Hashable, Regions] = OrderedDict()
@@ -54,7 +55,7 @@ class Regions:
 
     @property
     def traced(self) -> list[Traced]:
-        """The functions, with their captures; empty if one of those is gone."""
+        """The functions, with their captures; empty if a captured array no longer exists."""
         if self._captures is None:
             return self._traced
         found = []
@@ -82,7 +83,7 @@ class Regions:
             self._runs = runs
 
     def keep_for(self, closure: Closure) -> bool:
-        """Prepare to be kept: refer weakly to arrays to which the functions refer."""
+        """Prepare for the cache: make references to the functions' arrays weak."""
         theirs = {id(array) for array in closure.arrays}
         captures = [capture for traced in self._traced for capture in traced.captures]
         own = [capture for capture in captures if id(capture) not in theirs]
@@ -120,12 +121,12 @@ def traced_regions(
     key: Hashable,
     trace: Callable[[], Sequence[Traced]],
 ) -> tuple[Regions, list[Traced]]:
-    """The traced functions of a loop or branch, from the cache if they are there.
+    """The traced functions of a loop or branch, from the cache if it has them.
 
     Args:
       what: the loop or branch.
       functions: the user's functions.
-      key: all else that the trace depends on: the types and the structure of the arguments.
+      key: everything else that the trace depends on: the types and the structure of the arguments.
       trace: traces the functions.
     """
     closure = None

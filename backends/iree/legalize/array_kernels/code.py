@@ -340,8 +340,7 @@ class Kernel(Emitter):
         )
 
     def _position(self, op: ir.Operation) -> float:
-        """The position in the current block of an op, or of the op around it; infinite for the
-        last."""
+        """The position in the current block of an op or the op around it; infinite at the end."""
         # The module has no parent, and no block: MLIR's bindings crash when they are asked for it.
         while (parent := op.operation.parent) is not None:
             if op.operation.block == self.current:
