@@ -134,7 +134,8 @@ class _Worker:
         self._jobs.put(None)
         deadline = time.monotonic() + _MAX_JOIN_S
         while True:
-            # Repeat the hooks: the work may start, right after one ran, what it would have stopped.
+            # Repeat the hooks: right after one has run, the work may start something that it should
+            # stop.
             for hook in list(self.hooks):
                 with contextlib.suppress(Exception):
                     hook()

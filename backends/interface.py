@@ -1,4 +1,4 @@
-"""The interface of a backend: all that the frontend knows about one.
+"""The interface of a backend, which is everything that the frontend knows about it.
 
 The backends for IREE (`backends/iree`) and PJRT (`backends/pjrt`) implement it; `platforms` finds
 them by name. All errors are those of `backends.errors`.

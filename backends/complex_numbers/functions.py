@@ -353,7 +353,7 @@ def functions(log_of_size: LogOfSize | None = None) -> dict[str, Callable[..., P
 
     Args:
       log_of_size: computes the logarithm of ``|1 + z|`` on a target without 64-bit floats; None for
-          other targets.
+        other targets.
     """
     f64 = log_of_size is None
     log1p_of_f32 = _log1p_of_f32(log_of_size or _log_of_size_in_f64)

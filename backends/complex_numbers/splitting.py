@@ -62,7 +62,7 @@ def split_complex_numbers(
       program: the program.
       rules: the ops that are computed on parts, by full name.
       apart: whether values are split and joined in separate kernels, if the program computes enough
-          with each number to pay for them.
+        with each number to pay for them.
     """
     bodies = [program.body(symbol_name(f)) for f in program.functions]
     if not any(mentions(body, is_complex) for body in bodies):

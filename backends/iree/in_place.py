@@ -135,7 +135,7 @@ class _Owner:
         }
 
     def _entries_of_while(self, loop: int) -> dict[int, list[tuple[int, int]]]:
-        """The same of an ``scf.while``, whose first block passes on its operands after a bool."""
+        """The same for an ``scf.while``, whose first block passes on its operands after a bool."""
         ir = self._ir
         before, after = ir.blocks(loop)
         condition, last = ir.terminator(before), ir.terminator(after)

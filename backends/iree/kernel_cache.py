@@ -81,7 +81,7 @@ class Kernels:
             ask: sends the worker a request, and waits for its reply.
 
         Returns:
-            The header and the payload of the answer. If a kernel did not compile, the answer says
+            The header and the payload of the answer. If a kernel did not compile, the answer tells
             the worker to compile the program as a whole.
         """
         texts = unpack(payload)
@@ -124,7 +124,7 @@ class Kernels:
         count = -(-len(missing) // _MAX_BATCH)
         if processes > 1:
             count = max(count, processes * _BATCHES_FOR_A_PROCESS)
-        # Dealt by size, so that batches take about the same time.
+        # Distributed by size, so that the batches take about the same time.
         by_size = sorted(missing, key=lambda one: -len(one[1]))
         pending = deque(by_size[i::count] for i in range(count))
         failed = threading.Event()

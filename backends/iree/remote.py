@@ -25,15 +25,15 @@ class _Lost(Pending):
         self._reason = reason
 
     def finished(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def failure(self) -> str:
-        """Why the value is lost."""
+        """The reason why the value is lost."""
         return self._reason
 
     def wait(self) -> None:
-        """Raise the reason."""
+        """Raise an error that gives the reason."""
         raise ExecutionError(self._reason)
 
 

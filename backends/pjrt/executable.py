@@ -150,8 +150,8 @@ class Executable(Inspected):
       donate: positions of the arguments whose buffers a call consumes.
 
     Attributes:
-      local: those of the devices that belong to this process.
-      device: the first of them.
+      local: the devices that belong to this process.
+      device: the first of these.
       name: the name of the program in profiles.
     """
 

@@ -51,7 +51,7 @@ class TensorType(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that its elements take; there are no symbolic dimensions."""
+        """The size of its elements in bytes; it must have no symbolic dimensions."""
         size = item_bits(self.dtype) // 8
         for length in self.shape:
             size *= length
@@ -66,7 +66,7 @@ class HostFunction(NamedTuple):
 
     Attributes:
       name: its name in the program, in the module ``host``.
-      op: which one it is, see `gnomon_runtime.linear_algebra.functions`.
+      op: its key in `gnomon_runtime.linear_algebra.functions`.
       params: its parameters, booleans and integers.
       operands, results: types of the arrays.
     """
@@ -84,12 +84,12 @@ class Module(NamedTuple):
     Attributes:
       target: the target's name, such as ``"x86-64-v3"``.
       backend: the backend that made it: ``"iree"`` or ``"pjrt"``.
-      platform: of the devices that run it.
+      platform: the platform of the devices that run it.
       execution: ``"sync"``, ``"blocking"`` or ``"async"``, see `gnomon_runtime.running`.
       machine: the processor's family, as `platform.machine` names it; empty for other devices.
       features: names of instructions that the processor must have.
-      fingerprint: that of the only kind of machine that runs it; empty if others can run it.
-      versions: of the compiler and of the libraries that it links with.
+      fingerprint: identifies the only kind of machine that runs it; empty if there are others.
+      versions: the versions of the compiler and of the libraries that it links with.
       host: the functions of NumPy that the program calls.
     """
 
@@ -123,16 +123,16 @@ class Entry(NamedTuple):
       name: its name in the artifact.
       function: the name of the Python function.
       inputs, outputs: types of the leaves of its arguments and results.
-      in_tree: the structure of a pair of positional arguments and those given by name.
+      in_tree: the structure of ``(args, kwargs)``.
       out_tree: the structure of the results.
       donated: positions of the inputs whose memory a call takes over.
       weights: names of the weights that the program takes after its inputs.
-      platforms: those that it was exported for.
-      vjp: the entry that computes the cotangents of its arguments; empty where there is none.
+      platforms: the platforms that it was exported for.
+      vjp: the entry that computes the cotangents of its arguments; empty if there is none.
       notes: anything else, as JSON.
       modules: the compiled programs by target.
-      sections: numbers of sections: by ``"portable"`` and ``"program"`` and platform, and by
-        ``"module"`` and target.
+      sections: the numbers of sections. The keys are pairs of ``"portable"`` or ``"program"`` and a
+        platform, and of ``"module"`` and a target.
     """
 
     name: str
@@ -172,7 +172,7 @@ class Artifact:
     """An artifact that was read; see `read`.
 
     Attributes:
-      metadata: as in the file.
+      metadata: the metadata of the file.
       entries: the functions by name.
       weights: the arrays by name, see `weight`.
       producer: versions of the packages that wrote it.
@@ -207,7 +207,7 @@ class Artifact:
         except (ValueError, RecursionError) as error:
             raise container.damaged(f"its metadata is not JSON: {error}") from None
         if not isinstance(found, dict):
-            raise container.damaged("its metadata is not JSON object")
+            raise container.damaged("its metadata is not a JSON object")
         return MappingProxyType(found)
 
     @property
@@ -222,7 +222,7 @@ class Artifact:
 
     @property
     def digest(self) -> str:
-        """The checksum of all of the file, in hexadecimal."""
+        """The checksum of the whole file, in hexadecimal."""
         return self._container.digest.hex()
 
     @property
@@ -304,7 +304,7 @@ class Artifact:
 
 
 def read(path: str | os.PathLike[str]) -> Artifact:
-    """Read a file; programs and weights are read when they are asked for.
+    """Open a file; programs and weights are read only when they are needed.
 
     Raises:
       NotAnArtifactError, ArtifactVersionError, ArtifactDamagedError: as their names say.

@@ -46,7 +46,7 @@ def save_state(path: str | os.PathLike[str], state: Any) -> None:
     """Write the arrays of a state to a file of safetensors, which is replaced atomically.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       state: arrays in dictionaries, lists, tuples and named tuples, such as a program's results.
 
     Raises:
@@ -68,7 +68,7 @@ def load_state(path: str | os.PathLike[str], like: Any) -> Any:
     """The state that `save_state` wrote, as NumPy arrays.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       like: a state of the same structure, shapes and dtypes, such as the result of ``init``.
 
     Raises:

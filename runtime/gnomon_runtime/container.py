@@ -96,7 +96,7 @@ class Container:
       name: the file's, for messages.
 
     Attributes:
-      version: of the format.
+      version: the version of the format.
       sections: the table.
       digest: the checksum of the header, and by it of everything.
 

@@ -61,7 +61,7 @@ def choose_module(artifact: Artifact, entry: Entry, platform_name: str | None = 
       platform_name: ``"cpu"``, ``"vulkan"``, ...; by default the CPU if there is a module for it.
 
     Returns:
-      Of several for the CPU, the one that uses most of its instructions.
+      If several are for the CPU, this is the one that uses most of its instructions.
 
     Raises:
       MissingModuleError: there is none; the message says why each was passed over.

@@ -53,7 +53,7 @@ def load(
     """Load an artifact; its modules are loaded when they are first called.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       platform: ``"cpu"``, ``"vulkan"``, ``"cuda"``, ...: where to run. By default the CPU if the
         artifact has a module for it, else the first platform with a module.
       device: the number of the device of that platform.

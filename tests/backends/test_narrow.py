@@ -179,7 +179,7 @@ def test_arithmetic_in_a_loop_with_branches() -> None:
 
 
 def test_callbacks_get_and_return_narrow_dtypes() -> None:
-    """In compiled programs too, where such values are bytes; also beside wider operands."""
+    """Also in compiled programs, where such values are bytes, and together with wider operands."""
     seen: list[Any] = []
 
     def called(i: Any, f: Any, x: Any) -> Any:

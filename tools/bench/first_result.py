@@ -8,9 +8,9 @@ arrays. The processes of the frameworks alternate.
 
     python -m gnomon.tools.bench.first_result --edits
 
-takes the GPT's training step instead, in processes that find its executable, or its kernels, in
-gnomon's cache: after one layer was changed, with another batch size, and unchanged. JAX has no
-cache here, as by default.
+measures the GPT's training step instead, in processes that find its executable, or some of its
+kernels, in gnomon's cache: after a change of one layer, with another batch size, and unchanged.
+JAX's cache is off, as by default.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _in_new_process(program: str, variant: str, cached: str | None = None) -> fl
     """The seconds of the first call in a new process.
 
     Args:
-      cached: a folder with what gnomon's cache holds before; nothing by default.
+      cached: a folder with the initial contents of gnomon's cache; by default it is empty.
     """
     with tempfile.TemporaryDirectory() as folder:
         if cached is not None:

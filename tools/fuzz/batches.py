@@ -74,7 +74,7 @@ def check_batch(
 
 
 def _outcomes(library: Library, members: Sequence[Seeded]) -> list[Outcome]:
-    """The outcome of each; if they do not compile as one program, each half is tried as one."""
+    """The outcome of each; if they do not compile as one program, each half is compiled as one."""
     if not members:
         return []
     programs = [member.program for member in members]

@@ -1,4 +1,4 @@
-"""The declaration of a legalization: data that says what is rewritten, where, and why.
+"""The declaration of a legalization as data: what it rewrites, on which targets, and why.
 
 Each module of this package declares its legalizations next to their code; `order` has the one list
 in which they run. `docs/legalizations.md` is printed from it.

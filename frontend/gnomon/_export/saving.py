@@ -101,7 +101,7 @@ def save(
     """Write functions and what they close over into one artifact, compiled for targets.
 
     Args:
-      path: of the file, which is replaced atomically.
+      path: the path of the file, which is replaced atomically.
       functions: by name, each an `Exported`, or a pair of a jitted function and a tuple of example
         arguments, arrays or `ShapeDtypeStruct`. Donated arguments are donated in the artifact too.
       targets: the targets to compile for, see docs/targets.md. ``"cpu"`` is the level of this

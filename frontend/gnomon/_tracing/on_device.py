@@ -297,7 +297,7 @@ def _compiled(program: Program, device: Device, what: str) -> Executable:
 
 @contextmanager
 def compiling(what: str, device: Device) -> Iterator[None]:
-    """Add to compilation errors in the block what was compiled, and for which device."""
+    """Name the compiled function and the device in compilation errors that the block raises."""
     try:
         yield
     except CompilationError as error:

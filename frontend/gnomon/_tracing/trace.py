@@ -64,7 +64,7 @@ class Trace:
       sources: the arrays that are passed for the arguments, where there are any.
       names: names of the arguments in messages.
       differentiates: whether the traced function is differentiated.
-      members: what tells the values of the members of a mesh, where they are known already.
+      members: determines the values of the members of a mesh, if they are known while tracing.
       made: weak references to its tracers, under `check_tracer_leaks`.
     """
 

@@ -190,7 +190,7 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
     counts = lax.cumsum(converted(held, dtype))
     total = lax.slice_in_dim(counts, mask.size - 1, mask.size)
     rank = lax.iota(dtype, size)
-    # Each true element writes its position to its rank; what is out of range is dropped.
+    # Each true element writes its position to its rank; ranks out of range are dropped.
     target = bind(ops.sub, counts, constant_like(counts, 1))
     beyond = constant_like(target, size)
     target = bind(ops.select, held, target, beyond)

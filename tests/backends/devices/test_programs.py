@@ -54,7 +54,7 @@ def test_program_on_a_device(name: str, platform: str) -> None:
     for result, reference in zip(gn.tree.leaves(results), gn.tree.leaves(expected), strict=True):
         assert result.devices() == {device}
         assert (result.shape, result.dtype) == (reference.shape, reference.dtype)
-        # Sums of up to a hundred terms; what has 16 bits is summed with 32, and rounded once.
+        # Sums of up to a hundred terms; 16-bit numbers are summed in 32 bits and rounded once.
         assert_near(result, reference, 64 if result.dtype.itemsize > 2 else 1, scale=1.0)
 
 

@@ -1,6 +1,6 @@
 """Random nested programs with real inputs, compiled by IREE, against NumPy.
 
-Compilations are dear: a few programs, each of several random ones side by side.
+Compilations take long, so there are a few programs, each of which contains several random ones.
 """
 
 from __future__ import annotations

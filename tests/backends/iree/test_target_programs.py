@@ -113,7 +113,7 @@ def test_programs_run_on_levels_of_x86_64(name: str, program: str) -> None:
     expected = function(*gnomon.tree.map(gnp.asarray, arguments))
     for found, value in zip(gnomon.tree.leaves(results), gnomon.tree.leaves(expected), strict=True):
         assert found.dtype == value.dtype
-        # Sums of up to a hundred terms; what has 16 bits is summed with 32, and rounded once.
+        # Sums of up to a hundred terms; 16-bit numbers are summed in 32 bits and rounded once.
         assert_near(found, value, 64 if found.dtype.itemsize > 2 else 1, scale=1.0)
 
 

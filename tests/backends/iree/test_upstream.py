@@ -31,7 +31,7 @@ class Case:
       program: the program.
       commands: the command lines that compile and run it.
       expected: the right result, as `iree-run-module` prints it.
-      found: what the commands print instead, or None where each run prints something else.
+      found: the output of the commands, or None if each run prints something else.
       every: whether the right result has `expected` for every element.
     """
 

@@ -193,7 +193,7 @@ def _opened(given: str) -> str:
 
 
 def test_a_loader_that_the_user_names_is_the_one(tmp_path: Path) -> None:
-    # A folder without one, a file that is none: IREE looks further, and so do we.
+    # A folder without a loader, and a file that is not one: IREE looks further, and so do we.
     wrong = tmp_path / "libvulkan.so.1"
     wrong.write_bytes(b"no library")
     for given in (str(tmp_path), str(wrong), ""):

@@ -54,7 +54,7 @@ class Caller:
             return self.token("array without aval")
         if isinstance(leaf, (np.ndarray, np.generic)):
             if leaf.dtype == np.object_:
-                raise TypeError("object arrays are no valid arguments")
+                raise TypeError("object arrays are not valid arguments")
             return self.token((np.shape(leaf), leaf.dtype))
         if isinstance(leaf, (bool, int, float, complex)):
             return self.token(type(leaf))

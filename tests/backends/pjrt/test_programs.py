@@ -69,7 +69,7 @@ def bits(seed: Any) -> Any:
 
 def sorts(x: Any) -> Any:
     ties = gnp.round(x * 2)
-    # Bools that a kernel would widen for each of their readers; rows whose size vectors divide.
+    # Sort bools, which a kernel would widen for each reader, and rows of whole vectors.
     narrow, even = gnp.argsort(x > 0, 0), gnp.sort(gnp.tile(x, (2, 2))[:8, :8])
     first, ordered = gnp.argsort(ties, -1, stable=True), gnp.sort(x, 0)
     return first, ordered, lax.top_k(ties, 3), gnp.median(x), narrow, even
@@ -170,7 +170,7 @@ def test_program(name: str) -> None:
     for result, reference in zip(gn.tree.leaves(results), gn.tree.leaves(expected), strict=True):
         assert result.devices() == {device}
         assert (result.shape, result.dtype) == (reference.shape, reference.dtype)
-        # Sums of up to a hundred terms; what has 16 bits is summed with 32, and rounded once.
+        # Sums of up to a hundred terms; 16-bit numbers are summed in 32 bits and rounded once.
         assert_near(result, reference, 64 if result.dtype.itemsize > 2 else 1, scale=1.0)
 
 

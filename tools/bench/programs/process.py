@@ -1,7 +1,7 @@
 """A process that runs one program in one framework, and calls it on request.
 
-It answers each line with a line of JSON. Started by `measure`; each framework has processes of its
-own, so that memory is that of one framework.
+It answers each line with a line of JSON. `measure` starts it; each framework has separate
+processes, so the memory of a process is that of one framework.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def _load(name: str) -> Framework:
     if missing:
         raise SystemExit(missing[name])
     if name == "jax" and "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        # By default JAX stores only what took a second; here everything, as gnomon does.
+        # By default JAX stores only programs that took a second to compile; here it stores all, as
+        # gnomon does.
         config = found[0].module.config
         config.update("jax_persistent_cache_min_compile_time_secs", 0)
         config.update("jax_persistent_cache_min_entry_size_bytes", -1)

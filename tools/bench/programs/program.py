@@ -21,7 +21,8 @@ class Program:
       name: ``family/name``.
       doc: the description of a call, in one line.
       build: returns the function, without `jit`, and the arguments of its calls.
-      tolerance: of results, in units of the dtype's epsilon relative to the largest element.
+      tolerance: the tolerance of results, in units of the dtype's epsilon relative to the largest
+        element.
     """
 
     name: str

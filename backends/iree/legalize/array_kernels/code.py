@@ -263,8 +263,8 @@ class Kernel(Emitter):
 
         Args:
           shape: the shape.
-          sources: what is read; numbers have any shape.
-          targets: what is written.
+          sources: the layouts to read; numbers have any shape.
+          targets: the layouts to write.
           emit: computes the values to store from the loaded ones.
           elements: the types of all intermediate values.
         """

@@ -78,7 +78,7 @@ class _Run:
       size: the number of ops of a step.
       steps: the number of steps.
       handed: for each operand of each op, the position of the op in the step before that computed
-          it; None if it was computed in the same step or outside.
+        it; None if it was computed in the same step or outside.
     """
 
     start: int

@@ -63,11 +63,12 @@ class Reproducer:
 
     Attributes:
       function: the program.
-      arguments: of the function.
+      arguments: the arguments of the function.
       bound: the error that a right result may have.
-      target: what it is compiled for.
-      beside: names of other legalizations that hide the failure; they are left out throughout.
-      measure: what grows without the legalization, where the values stay right.
+      target: the target that it is compiled for.
+      beside: the names of other legalizations, which would hide the failure; both runs leave them
+        out.
+      measure: the quantity that grows without the legalization, if the values stay right.
       factor: by how much at least.
     """
 

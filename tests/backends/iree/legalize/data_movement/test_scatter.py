@@ -1,6 +1,6 @@
 """Gather, the scatters and slice updates, compiled by IREE and compared with the evaluator.
 
-Compilations are dear: many cases make one program.
+Compilations take long, so many cases make one program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions that are rewritten for IREE, at their edges: compiled, against the evaluator.
 
-Compilations are dear: all functions of a dtype make one program.
+Compilations take long, so all functions of a dtype make one program.
 """
 
 from __future__ import annotations
