@@ -97,7 +97,7 @@ def cpu_plugin() -> str | None:
 
 
 def _leave_out(what: str, reason: str) -> None:
-    """Skips a test, unless GNOMON_REQUIRE names what it needs (separated by commas)."""
+    """Skips a test, unless GNOMON_REQUIRE lists the device that it needs (separated by commas)."""
     if what in os.environ.get("GNOMON_REQUIRE", "").split(","):
         pytest.fail(f"{reason}, and GNOMON_REQUIRE asks for it")
     pytest.skip(reason)
@@ -105,7 +105,7 @@ def _leave_out(what: str, reason: str) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips tests of devices that this machine does not have, and long ones that come too late."""
-    # A time in seconds since the epoch, from `.ci/run`: a slow machine reports what it left out.
+    # A time in seconds since the epoch, from `.ci/run`: slow tests that come later are skipped.
     deadline = os.environ.get("GNOMON_LONG_TESTS_END")
     if deadline and item.get_closest_marker("slow") and time.time() > float(deadline):
         pytest.skip("no time left: GNOMON_LONG_TESTS_END")

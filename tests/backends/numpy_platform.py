@@ -1,8 +1,7 @@
 """A platform of the tests: devices that compute with the NumPy evaluator, and count what they do.
 
-It is the smallest thing that has the face of `gnomon.backends.interface`. Its memory is apart from
-the host's: a value is copied on its way in and out. It can be made to fail in the ways that real
-devices do.
+It is a minimal implementation of `gnomon.backends.interface`. Its memory is separate from the
+host's: values are copied in and out. Tests can make it fail in the ways in which real devices fail.
 """
 
 from __future__ import annotations

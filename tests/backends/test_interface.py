@@ -165,7 +165,7 @@ def test_a_device_that_is_lost(platform: NumpyBackend) -> None:
     ):
         with pytest.raises(ExecutionError, match=r"FakeDevice\(id=0\) was lost"):
             use()
-    # The others go on, and so does this one when it is back.
+    # The other devices keep working, and so does this one when it is back.
     assert float(f(y)[1]) == 3
     assert float((gnp.asarray(VALUE) + 1)[1]) == 2
     first.lost = False

@@ -66,7 +66,7 @@ def test_rewritten_program_means_the_same(op: str) -> None:
         arrays = draw_all(row, dtype, salt="narrow", edges=True)
         expected = Evaluator(program_of(row, dtype, arrays))("f", *arrays)
         program = program_of(row, dtype, arrays)
-        # What callers see of `main` alone is as NumPy holds it.
+        # Only the arguments and results of `main` are stored as NumPy stores them.
         del program.function("f").attributes["sym_visibility"]
         results = program.signature("f").results
         legalize_narrow_dtypes(program)
@@ -97,9 +97,9 @@ ROUNDED = _rounded()
 
 @pytest.mark.parametrize("op", ROUNDED)
 def test_every_number_is_rounded_once(op: str) -> None:
-    """All numbers, or all pairs: evaluated and rewritten, the result in f64 is rounded once.
+    """For all numbers or all pairs, evaluated and rewritten ops round the f64 result once.
 
-    Draws of a dozen numbers would miss an op that rounds twice on some processor only.
+    A dozen random numbers would miss an op that rounds twice on some processors only.
     """
     evaluate = REGISTRY[f"gnomon.{op}"].evaluate
     round_to = REGISTRY["gnomon.convert"].evaluate
@@ -137,7 +137,7 @@ def _near(dtype: np.dtype) -> np.ndarray:
     special = np.array([np.inf, -np.inf, np.nan], np.float32)
     around = [np.nextafter(points, np.float32(e)) for e in (np.inf, -np.inf)]
     tested = np.concatenate([points, *around, special])
-    # Below the normal numbers of f32 XLA rounds to powers of two as it likes.
+    # Below the normal numbers of f32, XLA may round to any power of two.
     return tested[~(np.abs(tested) < np.finfo(np.float32).tiny) | (tested == 0)]
 
 
@@ -159,7 +159,7 @@ def test_conversions_of_every_code_are_those_of_jax() -> None:
 
 
 def test_arithmetic_in_a_loop_with_branches() -> None:
-    """Arguments and results of narrow dtypes, carried through every kind of region, and derived."""
+    """Narrow dtypes as arguments, as results, through every kind of region, and differentiated."""
     eights = gnp.asarray(np.linspace(-2, 2, 5), "float8_e4m3fn")
     fours = gnp.asarray([-8, -3, 0, 3, 7], "int4")
 

@@ -39,7 +39,7 @@ _GROUP = 8
 
 
 def _ulps(platform: str) -> float:
-    # Vulkan asks for an exponential of 3 + 2 |x| ulps, and orders sums as it likes.
+    # Vulkan requires exponentials to within 3 + 2 |x| ulps only, and sums in any order.
     return 96.0 if platform == "vulkan" else 8.0
 
 

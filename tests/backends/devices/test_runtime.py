@@ -210,7 +210,7 @@ def test_a_failure_surfaces_where_the_value_is_read_and_not_elsewhere(platform: 
     assert_near(product(good, good), rotation(0) @ rotation(0), SIZE, scale=1.0)
 
 
-# The errors of a driver after a fault or a hang, and what a semaphore keeps of them.
+# The errors of a driver after a fault or a hang, and the parts that a semaphore keeps.
 @pytest.mark.vulkan
 @pytest.mark.parametrize(
     "sign", ["INTERNAL; VK_ERROR_DEVICE_LOST", "querying semaphore: DATA_LOSS"]
@@ -263,7 +263,7 @@ def test_a_device_survives_running_out_of_memory() -> None:
 
 @on_platforms
 def test_arrays_come_and_go_without_copies_in_the_hosts_memory(platform: str) -> None:
-    given = np.ones((1024, 1024), np.float32)  # so much that staging memory is not kept
+    given = np.ones((1024, 1024), np.float32)  # large enough that staging memory is not kept
     put(given, platform).block_until_ready()
     for view in (given, given[:, ::2], given.T):
         given[...] = 1
@@ -400,7 +400,7 @@ def test_no_gpu_is_a_named_error() -> None:
 
 @on_platforms
 def test_an_update_does_not_share_memory_with_the_next(platform: str) -> None:
-    """Its memory must not be reused for the indices of the next update, which the host reads."""
+    """A donated array's memory must not hold the next update's indices, which the host reads."""
 
     def program(x: Any, y: Any, i: Any) -> Any:
         first = gn.lax.dynamic_update_slice(x, y[:2, :3] * 2, (i[0], i[1]))

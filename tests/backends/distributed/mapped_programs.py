@@ -70,7 +70,7 @@ def mapped_over(mesh: Any) -> Callable[[Any], Any]:
 
 
 def unsharded(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same without a mesh: the axes are those of two `vmap`."""
+    """The same mapping without a mesh: two calls of `vmap` bind the axes."""
 
     def whole(a: Any) -> Any:
         blocks = a.reshape(2, 4, 2, 4).transpose(0, 2, 1, 3)
@@ -96,7 +96,7 @@ def values_of(apply: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return every
 
 
-# Each of them is compiled by itself, or runs Python.
+# Each of these is compiled alone, or runs Python.
 _NOT_JITTED = ("while", "jit of grad")
 
 

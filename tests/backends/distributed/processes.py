@@ -63,8 +63,8 @@ def run_processes(
         ``process`` and ``count``.
       connect: whether ``initialize`` is called before it.
       initialization, heartbeat: timeouts of ``initialize``.
-      timeout: the time in seconds within which all must end, except those of ``kill``, which are
-        killed after the others have.
+      timeout: the time in seconds within which all processes must end, except those in ``kill``,
+        which are killed when the others have ended.
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = "{}:{}".format(*free.getsockname())

@@ -156,7 +156,7 @@ def test_a_death_between_two_programs_is_not_noticed() -> None:
 
 def test_an_interrupt_ends_the_compilation() -> None:
     compile_now(GOOD)
-    # A shell that starts the tests in the background has the signal ignored.
+    # If a shell started the tests in the background, the signal is ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))

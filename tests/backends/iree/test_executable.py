@@ -73,7 +73,7 @@ def rotation(seed: int) -> np.ndarray[Any, Any]:
 
 
 def matrix(seed: int) -> np.ndarray[Any, Any]:
-    """A random rotation, so that products of many keep their norm."""
+    """A random rotation, so that products of many rotations keep their norm."""
     return rotation(seed % 2).copy()
 
 

@@ -71,7 +71,7 @@ TYPES = [
 
 
 def test_every_dtype_and_shape_goes_both_ways() -> None:
-    """All in one call, reversed, so that no result could be an operand's buffer by chance."""
+    """All in one call, reversed, so that no result is an operand's buffer by chance."""
     rng = np.random.default_rng(0)
     arrays = [np.asarray(rng.integers(0, 2, t.shape)).astype(t.dtype) for t in TYPES]
     seen: list[np.ndarray] = []
@@ -212,7 +212,7 @@ def test_a_function_may_run_compiled_programs_its_own_included() -> None:
 
 
 def test_threads_call_one_program_at_once() -> None:
-    """Each waits inside of its call for all the others."""
+    """Each call waits inside its host function until all others are there too."""
     barrier = threading.Barrier(3, timeout=30)
     callback = Callback(lambda x: (barrier.wait(), (x + 1,))[1])
     executable = build([V], lambda x: call(callback, ops.add(x, x), given=[V]))

@@ -1,7 +1,7 @@
 """Updates of values that something else needs: nothing but the update's result may change.
 
-Programs are made from producers of a value, updates of it, what else is done with the old value,
-and the order of the two. Whole numbers make nearly all results exact.
+Programs combine a producer of a value, an update of it, another use of the old value, and the order
+of the two. Whole numbers make nearly all results exact.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def searched(x: Any, i: Any) -> Any:
     return lax.while_loop(lambda c: (c[0] < 3) & (c[1][0, 0] < 1e6), step, (i, x))[1]
 
 
-# A value of shape (N, N) from an array and a place, each made in another way.
+# Ways to make a value of shape (N, N) from an array and a position.
 PRODUCERS: dict[str, Producer] = {
     "argument": lambda x, i: x,
     "argument_reshaped": lambda x, i: x.reshape(N * N).reshape(N, N),
@@ -91,7 +91,7 @@ PRODUCERS: dict[str, Producer] = {
     "fourier": lambda x, i: gnp.fft.fft(x).real,
 }
 
-# The updated value, from a value, a place and rows to write.
+# Ways to update a value, given a position and rows to write.
 UPDATES: dict[str, Update] = {
     "slice_update": lambda a, i, u: lax.dynamic_update_slice(a, u[:2, :2], (i, i)),
     "slice_update_here": lambda a, i, u: lax.dynamic_update_slice(a, u[:1], (2, 0)),
@@ -119,7 +119,7 @@ UPDATES: dict[str, Update] = {
     "twice": lambda a, i, u: a.at[i].set(u[0]).at[i + 1].set(a[i]),
 }
 
-# What else is done with the old value.
+# Other uses of the old value.
 USES: dict[str, Callable[[Any, Any], Any]] = {
     "returned": lambda a, i: a,
     "returned_twice": lambda a, i: (a, a),
@@ -163,7 +163,7 @@ def program(combinations: Sequence[Combination]) -> Callable[..., Any]:
 
 
 def check(combinations: Sequence[Combination]) -> None:
-    """Run combinations as one program, twice; compare with the evaluator, the arguments too."""
+    """Run combinations twice as one program; compare results and arguments with the evaluator."""
     rng = np.random.default_rng(0)
     x, u = (rng.integers(0, 6, (N, N)).astype(F32) for _ in range(2))
     function = program(combinations)

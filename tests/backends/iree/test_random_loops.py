@@ -82,7 +82,7 @@ def group(n: int, quick: int) -> Any:
 
 @pytest.fixture(params=["numbers", "arrays", "host"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small loops as kernels of scalar or of vector code, or on the host like those of others."""
+    """Small loops become kernels of scalar or vector code, or stay on the host like large ones."""
     if request.param != "numbers":
         monkeypatch.setattr(kernel_code, "_BUDGET", -1)
     if request.param == "host":
@@ -102,24 +102,24 @@ def check_random(seeds: Sequence[int], takes: str, gives: str, **traits: bool) -
     )
 
 
-# 54: a number and an offset that a branch hands on, and a copy of a literal that is read again.
+# 54: a branch that returns a number and an offset, and a copy of a literal that is read again.
 @pytest.mark.parametrize("number", [54, *(group(n, 0) for n in range(70) if n != 54)])
 def test_scans_and_branches_with_updates(number: int, way: str) -> None:
-    """Carries that pass, swap, are constant, are updated in place and read in one iteration."""
+    """Carries that pass through, swap, are constant, or are updated in place and read again."""
     check_random(range(TOGETHER * number, TOGETHER * (number + 1)), TAKES, GIVES, loops=False)
 
 
 @pytest.mark.parametrize("number", [group(n, 1) for n in range(84)])
 def test_loops_of_all_kinds(number: int) -> None:
-    """Loops that do not count too, scatters, and carries of all kinds."""
+    """Programs that also have loops that do not count, scatters, and carries of all kinds."""
     seeds = range(TOGETHER * number, TOGETHER * (number + 1))
     check_random(seeds, TAKES + WIDE, GIVES + WIDE, wide=True)
 
 
-# In one program IREE would change the order of seed 7, and it would refuse 5 and 13.
+# Together, IREE would change the order of calls in seed 7, and refuse seeds 5 and 13.
 @pytest.mark.parametrize("seed", [7, *(group(n, 0) for n in range(15) if n != 7)])
 def test_calls_keep_their_order(seed: int) -> None:
-    """Callbacks in loops and branches run as often as in the program, and in its order."""
+    """Callbacks in loops and branches run as often as the program says, in its order."""
     function = random_body(seed, TAKES, GIVES, 2, updates=True, calls=True)
     dialect, plain, arguments = Dialect(), Plain(), arguments_of(seed)
     expected = function(plain, *arguments)

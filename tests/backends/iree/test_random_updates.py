@@ -22,7 +22,7 @@ Step = Callable[[np.random.Generator, Callable[[], Any], Any], Any]
 
 
 def places(x: Any, n: int) -> Any:
-    """Rows to write to that only the device knows, some of them twice and some beyond the end."""
+    """Indices of rows that only the device knows, some repeated and some beyond the end."""
     return lax.convert_element_type(x[:n, 0], np.int32) % (SHAPE[0] + 1)
 
 
@@ -102,7 +102,7 @@ def program(seed: int, steps: int = STEPS) -> Callable[..., Any]:
         values = [x, y]
 
         def pick() -> Any:
-            # The latest ones more often than the others.
+            # Draw recent values more often than others.
             late = rng.integers(2) == 0
             return (
                 values[-1 - int(rng.integers(min(3, len(values))))]
@@ -126,7 +126,7 @@ def arguments_of(seed: int, dtype: Any) -> list[np.ndarray]:
 
 
 def check(seeds: Any, dtype: Any, platform: str) -> None:
-    """Compile several programs as one; compare with the evaluator, the arguments too."""
+    """Compile several programs as one; compare results and arguments with the evaluator."""
     device = gn.devices(platform)[0]
     functions = [program(seed) for seed in seeds]
     arguments = [[gnp.asarray(a) for a in arguments_of(seed, dtype)] for seed in seeds]

@@ -1,4 +1,4 @@
-"""Stepped programs: control flow that Python takes, around compiled pieces."""
+"""Stepped programs: Python runs the control flow, between compiled pieces."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class List:
     """The interface of IREE's lists that `Stepper` needs, for any objects."""
 
     def __init__(self, *values: Any) -> None:
-        # IREE's are made with a capacity.
+        # IREE's lists have a capacity.
         self.values = [] if values and isinstance(values[0], int) else list(values)
         self.push_ref = self.values.append
 
@@ -103,7 +103,7 @@ def test_a_value_is_freed_after_its_last_use() -> None:
     stepped.Stepper(Block((0,), steps, (2,)), None, None, {"make": make}, None)(
         List(Value()), results
     )
-    # The operand of each call, and the one that is a result.
+    # The operand of each call, and the operand that is a result.
     assert counts == [0, 1, 1, 2]
     del results
     gc.collect()

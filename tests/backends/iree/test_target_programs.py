@@ -26,10 +26,10 @@ from tests.ops.check import draw_all, joint_program
 from tests.tolerance import assert_near
 
 GPUS = ["cuda:sm_90", "rocm:gfx942", "metal"]
-# Levels of x86-64, which run where the processor has them, and processors with vectors as long.
+# Levels of x86-64, which run if the processor supports them, and processors of the same levels.
 LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
 AVX512 = ["skylake-avx512", "sapphirerapids", "znver4", "znver5"]
-# Machines that hardly differ from others here: one part of the op table each, another one.
+# Machines that hardly differ from others: a different part of the op table for each.
 ALIKE = (*AVX512, "graviton3")
 
 F32, F8 = np.float32, gnp.float8_e5m2
@@ -51,7 +51,7 @@ def pieces(x: Any, image: Any, kernel: Any, places: Any) -> Any:
     }
 
 
-# What other tests run on devices that are here, and programs for long sorts and all dtypes.
+# The programs that other tests run on devices, and programs of long sorts and of all dtypes.
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     **ON_DEVICES,
     "pieces": (
@@ -67,7 +67,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 # Programs with factorizations, which are left to Python: no file holds the whole program.
 FACTORIZATIONS = ("algebra",)
 QUICK = ("grad of scan", "pieces")
-# Of the op table: some sixty cases each.
+# Parts of the op table, of some sixty cases each.
 _PARTS = 5
 
 

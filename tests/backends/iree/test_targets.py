@@ -52,7 +52,7 @@ def test_a_family_alone_is_its_default_architecture() -> None:
     for family in FAMILIES:
         default = f"{family.target.name}:{family.default}"
         assert TARGETS[family.target.name] == find_target(default)
-        # Unless this machine has one of its devices.
+        # This holds unless the machine has such a device.
         detected = family.detect() or family.default
         assert find_target(family.target.name).name.endswith(detected)
 

@@ -147,7 +147,7 @@ def test_a_wait_ends_when_any_value_is_reached(vulkan: Vulkan, which: int) -> No
     later.start()
     assert vulkan.wait((3, 3), 30) == SUCCESS
     later.join()
-    # Of both, only one is there.
+    # Only one of the two exists.
     assert vulkan.wait((3, 3), 0.01, flags=0) == TIMEOUT
     assert vulkan.signal(3, 1 - which) == SUCCESS
     assert vulkan.wait((3, 3), 30, flags=0) == SUCCESS

@@ -83,7 +83,7 @@ def test_keys_differ_exactly_where_optrees_structures_do(a: Any, b: Any) -> None
     if key_a == key_b:
         assert structure_a == structure_b
         assert hash(key_a) == hash(key_b)
-    # The native keys are stricter: optree takes {1: x} and {True: x} for the same.
+    # The native keys are stricter: optree treats {1: x} and {True: x} as equal.
     if structure_a == structure_b and repr(structure_a) == repr(structure_b):
         assert key_a == key_b
 
@@ -102,7 +102,7 @@ def test_dictionary_order_does_not_matter(caller: Caller) -> None:
     assert same_objects(leaves, [x, y])
     assert same_objects(other_leaves, [x, y])
     assert key == other_key
-    # The other way round, now that the layout of each insertion order is known.
+    # In the other order, now that the layout of each insertion order is known.
     assert same_objects(cache.lookup(({"x": x, "y": y},), {}, None)[1], [x, y])
     assert same_objects(cache.lookup(({"y": y, "x": x},), {}, None)[1], [x, y])
 

@@ -16,7 +16,7 @@ from gnomon.backends.pjrt.client import Client, Device
 
 pytestmark = pytest.mark.pjrt
 
-# What this plugin transfers; it knows fewer formats than the interface.
+# The dtypes that this plugin transfers; it supports fewer than the interface.
 DTYPES = [d for d in ELEMENT_TYPES if d.name not in ("int2", "uint2")]
 
 
@@ -139,7 +139,7 @@ def test_transfers_to_the_host_ahead_of_time(
 
 
 def test_a_full_memory(device: Device) -> None:
-    # Rows that are all the same one: the array is small here, and a petabyte there.
+    # All rows are the same memory: the array is small here, and a petabyte on the device.
     array = np.broadcast_to(np.zeros((1,), np.int8), (1 << 50,))
     with pytest.raises((OutOfMemory, MemoryError)):
         put(array, device)

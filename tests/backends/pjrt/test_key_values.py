@@ -50,7 +50,7 @@ class Plugin:
         return 1  # the address of an error
 
     def call(self, name: str, struct: str, key: bytes, **fields: Any) -> bytes | None:
-        """The value that a function gives; None if it gives an error."""
+        """The value that a function returns; None if it returns an error."""
         text = ctypes.create_string_buffer(key)
         arguments = STRUCTS[struct](
             key=ctypes.addressof(text),

@@ -92,7 +92,7 @@ def test_derivatives_are_those_of_the_op() -> None:
 
     a = normal(2, 4, 3)
     expected = gn.vmap(gn.grad(f))(a)
-    units = 16 * np.linalg.cond(a).max() ** 2  # those of the pseudoinverse's derivative
+    units = 16 * np.linalg.cond(a).max() ** 2  # the units of the pseudoinverse's derivative
     assert_near(on_device(gn.vmap(gn.grad(f)), a), expected, units)
 
 

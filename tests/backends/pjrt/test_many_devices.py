@@ -75,7 +75,7 @@ def neutral(x: Any) -> Any:
 
 
 def agree(found: Any, expected: Any) -> bool:
-    """Whether outcomes are the same, but for roundings: reductions are in another order."""
+    """Whether outcomes agree except for rounding, as reductions have another order."""
     if isinstance(expected, list):
         return (
             isinstance(found, list)
@@ -291,7 +291,7 @@ def test_deletion_and_donation(mesh: Any) -> None:
         before, z = z, step(z)
         assert before.is_deleted()
     np.testing.assert_array_equal(z, 16 * A)
-    # A result of the same type that is split in another way cannot take the memory over.
+    # A result of the same type with another sharding cannot reuse the memory.
     moved = gn.jit(lambda v: v * 2, donate_argnums=0, out_shardings=NamedSharding(mesh, P("y")))
     np.testing.assert_array_equal(moved(z), 32 * A)
 

@@ -121,7 +121,7 @@ def test_errors_in_environment_variables(text: str) -> None:
 )
 def test_files_that_are_not_plugins(path: str, message: str) -> None:
     backend = PjrtBackend("mine", PluginSpec("mine", path))
-    for _ in range(2):  # asking again looks again
+    for _ in range(2):  # the next request searches again
         with pytest.raises(BackendUnavailable, match=f"'mine'.*{message}"):
             backend.devices()
     assert gn.jit(lambda x: x + 1)(gnp.ones(2)).tolist() == [2, 2]

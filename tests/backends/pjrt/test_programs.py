@@ -92,7 +92,7 @@ def convolution(x: Any, w: Any) -> Any:
 
 
 def pools(x: Any, y: Any) -> Any:
-    """Equal windows of one shape, with zeros that the program adds itself."""
+    """Reductions over equal windows, for which the program itself pads with zeros."""
 
     def sums(v: Any) -> Any:
         return lax.reduce_window(v, np.zeros((), v.dtype), lax.add, (2, 2, 1), (1, 2, 1), "SAME")

@@ -67,7 +67,7 @@ def test_a_gradient_over_a_slice(mesh: Mesh) -> None:
     memory = compiled.memory_analysis()
     part = 2 * 256 * 512 // 2 + 1024 * 256 // 8
     assert memory.argument_size_in_bytes == 4 * part
-    # A tuple of two results has a table of pointers besides them.
+    # A tuple of two results also takes a table of pointers.
     assert 4 * 256 * 512 <= memory.output_size_in_bytes < 4 * 256 * 512 + 4096
     assert compiled.cost_analysis()["flops"] > 0
     assert len(compiled.serialize()) > 10_000
@@ -96,7 +96,7 @@ def test_shard_map_over_a_slice(mesh: Mesh) -> None:
 
 
 def test_constraints_and_closures(topology: topologies.TopologyDescription) -> None:
-    # The devices in another order, and axes that are checked while a function is traced.
+    # The devices in another order, and explicit axes.
     grid = np.array(topology.devices[::-1], dtype=object).reshape(4, 4)
     mesh = Mesh(grid, ("x", "y"), (AxisType.Auto,) * 2)
     table = np.arange(128.0, dtype=np.float32)

@@ -69,7 +69,7 @@ class Reproducer:
       beside: the names of other legalizations, which would hide the failure; both runs leave them
         out.
       measure: the quantity that grows without the legalization, if the values stay right.
-      factor: by how much at least.
+      factor: the least factor by which it grows.
     """
 
     function: Callable[..., Any] | Random

@@ -51,7 +51,7 @@ def _newton(a: Any) -> Any:
 
 
 def _exchanged(x: Any, y: Any) -> Any:
-    """Carries that change places, branches, and updates of what is read again."""
+    """Carries that trade places, branches, and updates of arrays that are read again."""
 
     def step(i: Any, state: Any) -> Any:
         a, b, c = state
@@ -87,7 +87,7 @@ def _moved(x: Any) -> Any:
 
 
 def _contracted(a: Any, b: Any) -> Any:
-    """Products whose operands lie in all orders, and batches of them."""
+    """Products whose operands have all orders of dimensions, and batches of products."""
 
     def step(_: int, state: Any) -> Any:
         a, b, c = state
@@ -105,7 +105,7 @@ def _contracted(a: Any, b: Any) -> Any:
 
 
 def _reached(edges: Any, start: Any) -> Any:
-    """Products of bools: where paths lead, and along which edges."""
+    """Products of bools: the vertices that paths reach, and the edges on them."""
 
     def step(_: int, state: Any) -> Any:
         nodes, paths = state
@@ -146,14 +146,14 @@ def lowered(function: Callable[..., Any], arguments: tuple[Any, ...], target: st
 
 
 def is_kernel(artifact: Any) -> bool:
-    """Whether a loop of the program is a kernel of vector code, and none is on the host."""
+    """Whether a loop of the program is a kernel of vector code, and no loop is on the host."""
     code = artifact.plan.code.decode()
     *_, main = code.partition("func.func @main")
     return array_kernel.PREFIX in code and "scf.for" not in main
 
 
 def test_values() -> None:
-    """All loops in one program: what NumPy computes, and each a kernel."""
+    """All loops in one program: the values are NumPy's, and each loop is a kernel."""
     names = list(LOOPS)
     counts = [len(LOOPS[name][1]) for name in names]
 

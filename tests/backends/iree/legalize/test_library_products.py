@@ -43,7 +43,7 @@ def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
     monkeypatch.setattr(library_products, "NARROWEST", 1)
     monkeypatch.setattr(library_products, "FEWEST_FEATURES", 1)
-    # Also small products are split.
+    # Small products are split too.
     monkeypatch.setattr(library_products, "_PER_THREAD", 1)
 
 
@@ -233,7 +233,7 @@ def test_calls_give_equal_results() -> None:
 
 
 def test_loops(all_sizes: None) -> None:
-    n = 128  # Loops over smaller arrays are kernels of IREE's as a whole.
+    n = 128  # A loop over smaller arrays is one kernel of IREE's.
     w, x = numbers(n, n) / n, numbers(n, n, seed=1)
     expected = x
     for _ in range(10):
@@ -289,7 +289,7 @@ def test_programs_in_several_threads() -> None:
 
 
 def test_operands_are_not_packed_where_the_library_multiplies() -> None:
-    """Products of the compiler are tiled only in programs without the library's, and in files."""
+    """The compiler tiles its products only in files, and in programs without library products."""
     a = numbers(512, 512, dtype=f32)
     artifact = lowered(lambda a: (a @ a)[:, :8] @ a[:8], a)
     assert calls(artifact) == 1 and not artifact.plan.options.data_tiling

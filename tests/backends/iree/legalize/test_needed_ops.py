@@ -30,7 +30,7 @@ def _legalization(name, needs, run, stage=Stage.LOWERED):
 
 
 def _names_of_those_that_ran(*described):
-    """Run legalizations on a module with ``abs`` alone: (name, ops needed, op written or None)."""
+    """Run legalizations on a module of one ``abs``: (name, ops needed, op written or None)."""
     ran = []
 
     def make(name, needs, written):

@@ -1,4 +1,4 @@
-"""The op table in loops that are kernels of vector code: each op on arrays that differ by step."""
+"""The op table in loops that are kernels of vector code; the operands differ in each step."""
 
 from __future__ import annotations
 

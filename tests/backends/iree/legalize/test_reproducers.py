@@ -1,7 +1,7 @@
 """Programs that IREE handles wrongly without a legalization.
 
-Each test is strict: where a new compiler takes the program rightly, the test fails, and the
-legalization can go.
+Each test is strict: if a new compiler compiles the program correctly, the test fails, and the
+  legalization can be removed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.tolerance import assert_near
 BY_NAME = {one.name: one for one in LEGALIZATIONS}
 # The number of calls of each program whose processor time is measured.
 CALLS = 15
-# Of `steps`, whose failure is the order of calls.
+# The program of `steps`, which fails by a wrong order of calls.
 IN_A_TEST_OF_ITS_OWN = "steps"
 
 
@@ -93,7 +93,7 @@ def _callee(backend: IreeBackend, text: str, arguments: tuple[Any, ...]) -> Call
 def _slowdown(
     text: str, arguments: tuple[Any, ...], broken: IreeBackend, taken: IreeBackend
 ) -> float:
-    """The ratio of the processor times of two backends' calls, made in turns; the best count."""
+    """The ratio of the least processor times of two backends' calls, which take turns."""
     slow, fast = (_callee(one, text, arguments) for one in (broken, taken))
     times = [(slow(), fast()) for _ in range(CALLS)]
     return min(a for a, _ in times) / min(b for _, b in times)

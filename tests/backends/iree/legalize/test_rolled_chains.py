@@ -1,4 +1,4 @@
-"""Repeated steps that are rolled into loops: values, and which steps are."""
+"""Repeated steps that are rolled into loops: their values, and which steps qualify."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chain(steps: int) -> Callable[..., Any]:
 
 
 def exchanged(w: Any, x: Any, y: Any) -> Any:
-    """Two values that take each other's place, after other ops and before others."""
+    """Two values that trade places, between other ops."""
     x = x * 2
     for _ in range(11):
         x, y = gnp.sin(w @ y), gnp.cos(x) - x.sum() * 0.1
@@ -36,7 +36,7 @@ def exchanged(w: Any, x: Any, y: Any) -> Any:
 
 
 def from_one(w: Any, x: Any, y: Any) -> Any:
-    """Two values that are one before the first step."""
+    """Two values that are the same value before the first step."""
     a = b = x
     for _ in range(10):
         a, b = gnp.tanh(w @ b), gnp.tanh(w.T @ a) * y
@@ -44,7 +44,7 @@ def from_one(w: Any, x: Any, y: Any) -> Any:
 
 
 def further_back(w: Any, x: Any, y: Any) -> Any:
-    """Each step takes the values of the two before it, as a loop with two carries would."""
+    """Each step reads the values of the two steps before it, like a loop with two carries."""
     for _ in range(12):
         x, y = gnp.tanh(w @ x) - 0.5 * y, x
     return x, y

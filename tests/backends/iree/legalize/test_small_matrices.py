@@ -13,7 +13,7 @@ from gnomon import lax, tree_util
 from gnomon.backends.iree.legalize import small_matrices
 
 RNG = np.random.default_rng(0)
-# Without pivots the first would lose all digits, the second divide by zero.
+# Without pivots the first would lose all digits, and the second would divide by zero.
 DELICATE = np.array(
     [[[1e-9, 1, 2], [1, 1, 0], [3, 2, 1]], [[0, 1, 0], [2, 0, 0], [0, 0, -3]]], "f4"
 )
@@ -51,7 +51,7 @@ def check(function: Any, *arguments: Any, tolerance: float = 2e-4) -> None:
 
 
 def test_values_and_pivots() -> None:
-    """Of all sizes at once, batched and not; no host call is left."""
+    """All sizes in one program, with and without a batch; no host call is left."""
     arguments = [RNG.normal(size=s).astype("f4") for s in ((1, 1), (2, 2), (4, 4), (5, 2, 2))]
     arguments.append(DELICATE)
     several = lambda *matrices: [everything(a) for a in matrices]  # noqa: E731
@@ -76,7 +76,7 @@ def test_matrices_without_a_solution() -> None:
 
 @pytest.mark.parametrize("rows", [small_matrices.LARGEST, small_matrices.LARGEST + 1])
 def test_which_are_written_out(rows: int) -> None:
-    """In a loop, larger ones too."""
+    """In a loop, larger matrices are written out too."""
     inverse = gnp.linalg.inv
     loop = lambda a: lax.fori_loop(0, 3, lambda _, x: inverse(x) + a, a)  # noqa: E731
     a = np.eye(rows, dtype=np.float32)

@@ -29,7 +29,7 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int32", "uint8", "int64", "int8", "uint32", "int16", "uint16", "uint64")
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 
-# Each makes an array like `x` that holds one number, by another way; `s` is a number of its dtype.
+# Each makes an array like `x` with equal elements in a different way; `s` is a number of its dtype.
 PRODUCERS: dict[str, Callable[[Any, Any], Any]] = {
     "negated": lambda x, s: -(gnp.ones_like(x) - gnp.full_like(x, 3)),
     "chosen": lambda x, s: gnp.where((x > 5) | True, gnp.ones_like(x) + 1, x),
@@ -37,7 +37,7 @@ PRODUCERS: dict[str, Callable[[Any, Any], Any]] = {
     "argument": lambda x, s: gnp.broadcast_to(s, x.shape) + 0,
     "ramp": lambda x, s: 2 + gnp.arange(x.size).reshape(x.shape).astype(x.dtype) * 0,
     "unit ramp": lambda x, s: gnp.broadcast_to(gnp.arange(1).astype(x.dtype) + 2, x.shape),
-    # No larger numbers: in another order a product of them may overflow.
+    # Numbers are small, because a product of larger ones may overflow in another order.
     "difference from ramp": lambda x, s: s * gnp.ones_like(x) - gnp.arange(x.size).astype(bool),
     "power": lambda x, s: x**0 + gnp.ones_like(x),
     "loop": lambda x, s: lax.fori_loop(0, 2, lambda i, c: -c, 2 * gnp.ones_like(x)),
@@ -119,7 +119,7 @@ def _table(dtype: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _check(dtype: str, n: int, pairs: list[tuple[str, str]], target: str | None = None) -> None:
-    """Programs of producers and reductions, many in one, against their evaluation."""
+    """Compare combinations of producers and reductions, many in one program, with the evaluator."""
     producers, reductions = _table(dtype)
     with gn.enable_x64(True):
         x, s = gnp.asarray(np.arange(n) % 7, dtype), gnp.asarray(2, dtype)
@@ -194,7 +194,7 @@ def test_the_whole_table(dtype: str, n: int, part: int) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
 @pytest.mark.parametrize("target", LEVELS)
 def test_the_table_on_levels_of_processors(target: str, dtype: str, n: int) -> None:
-    # Of several reductions the first is in every part, and the others in turn.
+    # Every part has the first of several reductions, and one of the others in turn.
     producers, reductions = _table(dtype)
     others = itertools.cycle(r for r in reductions if r != "sum")
     _check(dtype, n, [(p, r) for p in producers for r in ("sum", next(others))], target)

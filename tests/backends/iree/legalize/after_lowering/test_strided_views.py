@@ -75,7 +75,7 @@ def test_views_are_read_by_position(reader: str) -> None:
         assert_each_near(found[name], value, 16, message=name)
 
 
-# Programs that were refused by themselves: a shape, a dtype, and a function of an array and places.
+# Programs that IREE refuses: a shape, a dtype, and a function of an array and positions.
 REFUSED: list[tuple[tuple[int, ...], str, Callable[[Any, Any], Any]]] = [
     ((2, 3, 4), "float32", lambda x, i: x[i, 0:1, 0:1]),
     ((7, 2, 3), "float32", lambda x, i: x.at[0:4, i, 0:1].get(mode="fill")),
@@ -114,7 +114,7 @@ def test_cosine_transforms_read_views(shape: tuple[int, ...]) -> None:
         (lambda x: (lax.rev(x[:, 1:3, 2:5], (1,)), x[::2][PLACES]), 0),
         # Not read by position.
         (lambda x: gnp.exp(x[:, :, ::2]), 0),
-        # It is computed, so it is an array already.
+        # A computed value is stored already.
         (lambda x: lax.rev(gnp.exp(x[:, :, ::2]), (0,)), 0),
     ],
 )
@@ -164,13 +164,13 @@ _SPLAT = (3, 2, 2, 1, 2, 1)
 _OVER = np.full((2, 2, 2, 1, 2, 1), 3, np.float32)
 
 
-# A function that is jitted is inlined in the loop after the loop's invariants are moved out of it.
+# A jitted function is inlined into the loop only after the loop's invariants have been moved out.
 @gnomon.jit
 def _updated(splat: Any) -> Any:
     return splat[::-2].at[-1].max(np.ones((2, 2, 1, 2, 1), np.float32))
 
 
-# Loops that update a view of a splat they are given; each takes the splat and the number of steps.
+# Loops that update a view of a splat; their arguments are the splat and the number of steps.
 SPLAT_LOOPS: dict[str, Callable[[Any, Any], Any]] = {
     "constant of fori": lambda s, n: lax.fori_loop(0, n, lambda i, c: _updated(s), _OVER),
     "unchanged carry": lambda s, n: lax.fori_loop(

@@ -72,7 +72,7 @@ def _emit_case(case: Case) -> Emit:
 
 
 def _settled(case: Case) -> Case:
-    """Any of several updates of one place may win, so make them equal."""
+    """Make all updates of one position equal, because any of them may win."""
     if case.op == "scatter" and not _is_unique(case):
         return replace(case, updates=np.full_like(case.updates, 1))
     return case
@@ -97,7 +97,7 @@ def test_other_dtypes(op: str) -> None:
 
 @pytest.mark.parametrize("mode", ["drop", "clip", "promise_in_bounds"])
 def test_indices_far_out_of_bounds(mode: str) -> None:
-    """Without the legalization the process dies of these."""
+    """Without the legalization, these programs end the process."""
     indices = [
         np.array([[0], [10**9], [-(10**9)], [3], [7], [-1], [8]], np.int32),
         np.array([[0], [2**63], [2**64 - 1], [3], [7], [2**32], [8]], np.uint64),
@@ -215,7 +215,7 @@ ALIASED: list[Emit] = [
 
 
 def _looped(emit: Emit) -> Emit:
-    """Five iterations, each of which updates another place."""
+    """Five iterations, each of which updates a different position."""
 
     def emit_loop(x: ir.Value, i: ir.Value, j: ir.Value) -> ir.Value:
         types = [*(TensorType((), I32) for _ in range(3)), type_of(x)]

@@ -61,7 +61,7 @@ def test_the_network_sorts(n: int, dtype: type) -> None:
 
 @pytest.mark.parametrize("n", [1, 16, 33, 300])
 def test_devices_get_no_sort(n: int) -> None:
-    """Short rows are ranked there, long ones go through the network."""
+    """Without calls of Python, short rows are sorted by rank, and long ones by a network."""
     arrays = _arrays(n, np.float32, np.random.default_rng(n))
     program = _program(arrays, 2, n // 3)
     expected = run(program, "main", arrays)
@@ -92,7 +92,7 @@ def test_short_rows_are_sorted_in_a_kernel_and_long_ones_by_python(n: int, name:
 
 
 def test_keys_that_are_the_positions() -> None:
-    """They are one value with the positions that end ties."""
+    """Keys and the positions that break ties are packed into one value."""
 
     def f(x: Any, rows: Any) -> Any:
         n = x.shape[0]

@@ -63,9 +63,9 @@ def is_subnormal(x: np.ndarray) -> np.ndarray:
 
 
 def assert_same(actual: np.ndarray, expected: np.ndarray, ulps: float, name: str) -> None:
-    """Within ulps of each element, and the same infinities, nans and signs of zeros.
+    """Check that elements agree to some ulps, with equal infinities, nans and signs of zeros.
 
-    A subnormal result, or one next to them, may be zero.
+    A result that is subnormal, or next to subnormal numbers, may be zero.
     """
     assert actual.dtype == expected.dtype
     eps = float(ml_dtypes.finfo(actual.dtype).eps)
@@ -97,7 +97,7 @@ def test_edges(dtype: np.dtype) -> None:
 def test_circular_functions_of_every_size() -> None:
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 20000, dtype=np.uint32)
-    # The last is the f32 number next to a multiple of pi / 2, relatively.
+    # The last is the f32 number with the least relative distance to a multiple of pi / 2.
     near = np.array([np.pi, np.pi / 2, 1e5, 16367173 * 2.0**72], np.float32)
     x = np.concatenate([bits.view(np.float32), edges(np.dtype(np.float32)), near, -near])
 
@@ -146,7 +146,7 @@ def test_contraction_of_nothing_and_wide_padding() -> None:
 
 
 def test_powers_of_a_literal_and_a_half() -> None:
-    """They are replaced by roots and products."""
+    """Powers with half-integer exponents become roots and products."""
     x = edges(np.dtype(np.float32))
     x = np.concatenate([x[~is_subnormal(x)], np.float32([1e-25, 1e-13, 3e13, 1e25])])
     exponents = [-3.5, -1.5, -0.5, 0.5, 2.5]
@@ -180,7 +180,7 @@ def test_powers_of_complex_zero() -> None:
 
 
 def test_sums_of_padded_pieces() -> None:
-    """Pieces side by side are concatenated; others are padded and summed."""
+    """Adjacent pieces are concatenated; others are padded and summed."""
     x, y = np.float32([[1, 2], [3, 4]]), np.float32([[5], [6]])
 
     def padded(v: ir.Value, low: int, high: int, value: float = 0) -> ir.Value:

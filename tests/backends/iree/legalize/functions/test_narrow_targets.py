@@ -1,4 +1,4 @@
-"""How functions are written for targets that lack something; evaluated, not compiled."""
+"""The forms of functions for targets that lack a feature; evaluated, not compiled."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_powers() -> None:
 
 
 def rewritten(target: str, op: str, *arrays: np.ndarray, **params: object) -> np.ndarray:
-    """The value of an op's form for a target."""
+    """The value of the form of an op for a target."""
     program = Program()
     types = [TensorType(a.shape, a.dtype) for a in arrays]
     body = Body.build(types, lambda *v: getattr(ops, op).build(v, params))
@@ -189,7 +189,7 @@ def test_complex_numbers_by_parts() -> None:
 
 @pytest.mark.parametrize("name", target_names())
 def test_powers_of_complex_zero_on_every_target(name: str) -> None:
-    """Both the rule of complex powers and that of powers of one half apply."""
+    """The rule of complex powers and the rule of half-integer exponents apply to the same op."""
     z = np.array([0, 0, 0, 1 + 1j], np.complex64)
     w = np.array([1 + 1j, 0, -1, 2], np.complex64)
     program = Program()

@@ -1,6 +1,6 @@
-"""Values made of literals and ramps alone: computed at compile time, or opened to the compiler.
+"""Values made of literals and ramps only are computed early, or get a hidden operand.
 
-Without either, the compiler copies such an expression for each use, and does not end.
+Otherwise the compiler copies such an expression into each use, and does not end.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Callable[[Any], Any]], int]] = {
 
 
 def largest_kernel(function: Callable[[Any], Any], argument: Any) -> int:
-    """The number of ops that are connected, barriers and literals apart, in one function."""
+    """The largest number of connected ops in a function, not counting barriers and literals."""
     text = gn.jit(function).trace(argument).lower().as_text()
     kernel: dict[str, str] = {}
 
@@ -122,7 +122,7 @@ def test_barriers_grow_with_the_program() -> None:
 def test_unconnected_kernels_get_no_barriers() -> None:
     x = gnp.ones(5)
     assert barriers(lambda x: [gnp.sin(x + i) * 2 for i in range(30)], x) == 0
-    # A literal that all use connects nothing.
+    # A literal that all ops use does not connect them.
     assert barriers(lambda x: [gnp.sin(x[i]) + gnp.ones(5) for i in range(5)], x) == 0
 
 

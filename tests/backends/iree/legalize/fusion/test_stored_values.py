@@ -1,4 +1,4 @@
-"""Reductions that are read along other dimensions than they keep are stored on devices."""
+"""Devices store a reduction that is broadcast along another dimension than the reduced one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FUSED: dict[str, Callable[[Any], Any]] = {
     "everything": lambda x: x / x.sum(),
     "not broadcast": lambda x: gnp.sqrt(x.sum(0)) * 2,
 }
-# The sums of up to 300 numbers, of other orders than the evaluator's.
+# Sums of up to 300 numbers, in another order than the evaluator's.
 ROUNDINGS = 64
 
 

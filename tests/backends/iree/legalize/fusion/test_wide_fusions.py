@@ -32,7 +32,7 @@ def tree(xs: list[Any]) -> Any:
 
 
 def prefixes(xs: list[Any]) -> list[Any]:
-    """Every partial sum is a result: as many buffers written as read."""
+    """Every partial sum is a result, so as many buffers are written as read."""
     sums, total = [], gnp.zeros_like(xs[0])
     for x in xs:
         total = 0.5 * total + x

@@ -1,4 +1,4 @@
-"""Pads of pads, which the transposes of slices of strided views are."""
+"""Pads of pads, such as the transposes of slices of strided views."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_gradients_of_slices_of_strided_views() -> None:
 
 
 def test_columns_of_rows_with_gaps() -> None:
-    """The gaps are along one axis, the edges along the other; with barriers between them, too."""
+    """Gaps along one axis and edges along the other, with and without barriers between them."""
     zero = np.float32(0)
 
     def f(x: Any) -> list[Any]:

@@ -27,7 +27,7 @@ def test_a_long_sum_is_precise(shape: tuple[int, ...]) -> None:
 
 
 def test_rows_and_columns_that_fill_no_whole_vectors() -> None:
-    """Of 1003 columns the last vector of sums overlaps the one before it."""
+    """For 1003 columns, the last vector of sums overlaps the one before it."""
     x = np.random.default_rng(3).random((2, 30, 1003), np.float32)
 
     def program(x: Any) -> Any:
@@ -67,7 +67,7 @@ def test_sums_of_a_million_elements_in_every_dtype() -> None:
         powers = np.exp(exact)
         expected = (exact.mean(), exact.var(), 1.0, np.log(powers.sum()))
         for result, e in zip(results, expected, strict=True):
-            # Relative to the dtype: the weights of the softmax are rounded to it one by one.
+            # In units of the dtype, because each weight of the softmax is rounded to it.
             assert_close(np.asarray(result), np.float64(e), x.dtype, 8.0, str(x.dtype))
 
 
