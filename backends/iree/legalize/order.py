@@ -43,6 +43,7 @@ from gnomon.backends.iree.legalize.reductions import (
     fourier,
     pads,
     sums,
+    sums_of_products,
     windows,
 )
 
@@ -73,6 +74,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *closed_expressions.LEGALIZATIONS,
         # Loops over closed expressions have been folded already.
         *rolled_chains.LEGALIZATIONS,
+        *sums_of_products.LEGALIZATIONS,
         # Barriers that split long expressions split wide ones too.
         *stored_values.LEGALIZATIONS,
         *long_fusions.LEGALIZATIONS,

@@ -87,12 +87,12 @@ def _leaves_of_unfused(op: ir.Operation, operands: Sequence[ir.Value], result: i
     if op.name == "gnomon.dot_general":
         # Users of the result can become a part of the product's kernel.
         return frozenset(operands)
-    if op.name == "gnomon.iota" or _is_splat(op):
+    if op.name == "gnomon.iota" or is_splat(op):
         return _NO_LEAVES
     return frozenset({result})
 
 
-def _is_splat(op: ir.Operation) -> bool:
+def is_splat(op: ir.Operation) -> bool:
     return op.name == "gnomon.constant" and ir.DenseElementsAttr(op.attributes["value"]).is_splat
 
 

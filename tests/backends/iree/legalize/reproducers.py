@@ -273,6 +273,9 @@ REPRODUCERS = {
         lambda x: x // u8(3), (np.arange(8, dtype=u8),), target=PORTABLE
     ),
     "values-read-across": Reproducer(lambda x: x / x.sum(0), (SQUARE,), 1e-6, PORTABLE),
+    "sums-of-products": Reproducer(
+        lambda x: gnp.sum(-x, 1), (np.ones((128, 128), f32),), target="cuda:sm_80"
+    ),
     "long-fusions": Reproducer(_sines(20), (np.ones(64, f32),), measure=Measure.BYTES),
     "wide-fusions": Reproducer(
         lambda *rows: sum(rows), tuple(np.full(4, k, f32) for k in range(60))
