@@ -63,7 +63,7 @@ assert "iree.compiler" not in sys.modules
 
 
 def by_driver(folder: Path, platform: str) -> bytes:
-    """The same from ``gnomon run``."""
+    """The scores of a batch, computed by ``gnomon run``."""
     given = ["run", "m.gnm", "--device", platform, "--input", "batch.npy"]
     gnomon(*given, "--output", "results.npz", folder=folder)
     scores: np.ndarray = np.load(folder / "results.npz")["scores"]
@@ -71,7 +71,7 @@ def by_driver(folder: Path, platform: str) -> bytes:
 
 
 def check(folder: Path, results: list[bytes]) -> np.ndarray:
-    """The scores, which are the same bits in each result, and near those of another backend."""
+    """Check that all results have the same bits, and are near another backend's; return them."""
     assert len(set(results)) == 1
     scores = np.frombuffer(results[0], np.float32).reshape(BATCH, 10)
     expected = np.frombuffer(by_runtime(folder, "cpu"), np.float32).reshape(BATCH, 10)

@@ -1,4 +1,4 @@
-"""Run a command that must fail with a positive exit status, not die from a signal."""
+"""Run a command that must fail with a positive exit status, and not by a signal."""
 
 import subprocess
 import sys

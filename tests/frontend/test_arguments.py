@@ -37,7 +37,7 @@ def test_static_data_are_compared_where_they_cannot_be_hashed() -> None:
     assert f(Model(1.0, {**same, "table": np.arange(3.0)})) == 2
     assert f(Model(1.0, {**same, "names": ("a",)})) == 2
     assert len(traced) == 3
-    options["scale"] = 5  # a program is found by what the data were when it was traced
+    options["scale"] = 5  # the key is a copy of the data at the time of tracing
     assert f(Model(1.0, options)) == 5
     assert f(Model(1.0, same)) == 2
     assert len(traced) == 4

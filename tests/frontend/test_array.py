@@ -204,7 +204,7 @@ def test_pickle_and_copies(dtype: Any) -> None:
     x = wrap(np.array([0, 1, 1]).astype(dtype), True)
     for other in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x), x.copy()):
         assert other.aval is x.aval
-        # A format of exponents has no zero: there are nans to compare.
+        # A format of exponents only has no zero, so nans are compared.
         assert other.tobytes() == x.tobytes()
         assert other._value is not x._value
 

@@ -176,7 +176,7 @@ CASES |= {
 
 
 class Unit(NamedTuple):
-    """A tuple that multiplies arrays its own way."""
+    """A tuple with its own multiplication by arrays."""
 
     scale: int
 

@@ -26,7 +26,7 @@ def _by_jvp(ns: Any, rule: Any, function: Any = None) -> Any:
     return h
 
 
-# The values that rules close over: `y`. The rules are wrong on purpose, so that they are seen.
+# Rules close over `y`. They are wrong on purpose, which shows that they are used.
 
 
 def _in_backward(ns: Any) -> Any:
@@ -94,7 +94,7 @@ CASES |= {
     )
     for kind in READERS
     for use in USES
-    # JAX's error is of no built-in kind there.
+    # There, JAX's error is not of a built-in class.
     if (kind, use) != ("custom_vjp", "in a loop")
 }
 

@@ -49,7 +49,7 @@ BOTH = pytest.mark.parametrize("run", [lambda f: f, gn.jit], ids=["eager", "jit"
 @BOTH
 def test_pure_callback_takes_and_returns_pytrees(run: Callable[..., Any]) -> None:
     def host(x: Any, *, factor: int, named: Any) -> Any:
-        assert isinstance(x, gn.Array)  # with methods, and good for NumPy too
+        assert isinstance(x, gn.Array)  # arrays with methods, which NumPy accepts too
         return {"a": np.sin(x) * factor, "b": (named["n"] + 1, np.int32(3))}
 
     def f(x: Any) -> Any:
@@ -82,7 +82,7 @@ def test_vmap_methods_call_with_the_shapes_that_jax_calls_with(method: str) -> N
         once = module.vmap(f, in_axes=(0, None))
         twice = module.vmap(once, in_axes=(None, 0))
         a, b = (np.arange(n, dtype=np.float32).reshape(-1, 4) for n in (12, 8))
-        if method == "legacy_vectorized":  # which broadcasts nothing
+        if method == "legacy_vectorized":  # a callback that does not broadcast
             return module.jit(once)(a, b[0]), sorted(shapes)
         return module.jit(lambda a, b: (once(a, b[0]), twice(a, b)))(a, b), sorted(shapes)
 
@@ -128,7 +128,8 @@ def test_errors_of_pure_callback() -> None:
             run(call(lambda v: (v, v)))(x)
         with pytest.raises(ZeroDivisionError):
             run(call(lambda v: 1 / 0))(x)
-    # As NumPy makes them: a 64-bit result is the program's where 64-bit types are off.
+    # As NumPy makes them; with 64-bit types off, a 64-bit result is converted to the declared
+    # dtype.
     np.testing.assert_array_equal(gn.jit(call(lambda v: np.zeros(2)))(x), np.zeros(2))
 
 
@@ -164,7 +165,7 @@ def test_values_for_gradients_and_custom_rules() -> None:
 
 
 def noted(log: Log) -> Callable[..., Any]:
-    """``x * x``, noted."""
+    """Record ``x`` in a log, and return ``x * x``."""
 
     def f(x: Any) -> Any:
         gn.debug.callback(log.note, x)
@@ -176,7 +177,7 @@ def noted(log: Log) -> Callable[..., Any]:
 @BOTH
 def test_effects_happen_once_under_transformations(log: Log, run: Callable[..., Any]) -> None:
     f = noted(log)
-    g = gn.jit(f)  # keeps its effects where it is called from
+    g = gn.jit(f)  # the caller keeps its effects
 
     def everything(x: Any, xs: Any) -> Any:
         return [
@@ -204,7 +205,8 @@ def test_effects_in_loops_and_branches(log: Log) -> None:
 
     def scanned(xs: Any, k: Any) -> Any:
         def step(c: Any, x: Any) -> Any:
-            note("const")  # no operand: neither hoisted nor made again in the linear part
+            # A callback without operands is neither hoisted nor repeated in the linear part.
+            note("const")
             return c + f(x) * k, f(k)  # depends on a constant of the loop only
 
         return lax.scan(step, 0.0, xs)[0]
@@ -242,7 +244,7 @@ def test_effects_in_loops_and_branches(log: Log) -> None:
     assert [float(v) for v in gn.jit(everything)(3.0, 2)] == [9, 6, 6]
     assert log.take() == expected
     assert [float(v) for v in everything(3.0, 2)] == [9, 6, 6]
-    # In eager code the linearized function runs as it was traced, before the line after it.
+    # In eager code the linearized function runs at once, before the next line.
     assert sorted(map(str, log.take())) == sorted(map(str, expected))
 
     def chosen(x: Any) -> Any:
@@ -276,7 +278,7 @@ def test_io_callbacks_are_kept_ordered_and_mapped_in_turn(log: Log) -> None:
         gn.vmap(say)(gnp.arange(3.0))
     with pytest.raises(ValueError, match="IO callbacks do not support JVP"):
         gn.grad(lambda x: say(x))(gnp.float32(1))
-    # Derivatives of a while loop run it twice; an effect whose value matters must not.
+    # Derivatives of a while loop run it twice, but an effect with a used value must happen once.
     with pytest.raises(TypeError, match="would have to run twice"):
         gn.jit(
             lambda x: gn.linearize(

@@ -13,7 +13,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 
-# A number of each kind, made by a module like jax.numpy.
+# Functions from a module like jax.numpy to a number of each kind.
 KINDS: dict[str, Callable[[Any], Any]] = {
     "int": lambda n: 1,
     "float": lambda n: 1.5,
@@ -27,7 +27,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "complex64": lambda n: n.complex64(2j),
 }
 
-# Of a module like jax and two numbers.
+# Functions of a module like jax and two numbers.
 FORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "cond": lambda m, a, b: m.lax.cond(True, lambda: a, lambda: b),
     "cond on the other side": lambda m, a, b: m.lax.cond(False, lambda: a, lambda: b),

@@ -118,7 +118,7 @@ def test_messages_are_those_of_jax(name: str) -> None:
     for modules in (OURS, JAX):
         function, errors, arguments = cases(*modules)[name]
         c, asarray = modules[3], modules[1].asarray
-        # JAX leaves NumPy's arrays alone.
+        # JAX does not trace NumPy's arrays.
         arguments = [a if isinstance(a, int) else asarray(a) for a in arguments]
         error, _ = c.checkify(function, errors=getattr(c, errors))(*arguments)
         found.append(error.get())

@@ -133,7 +133,7 @@ def step(carry: Any, _: Any) -> Any:
 
 
 def test_a_scan_stacks_its_carry_alone() -> None:
-    """A gradient stacks 8 values per iteration without checkpoints, and one with a checkpoint."""
+    """A gradient stacks 8 values per iteration without checkpoints, and 1 value with them."""
 
     def stacked(body: Any) -> int:
         f = gn.grad(lambda x: gnp.sum(lax.scan(body, x, None, length=1000)[0]))

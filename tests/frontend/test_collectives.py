@@ -184,7 +184,7 @@ def test_errors_of_movements() -> None:
 
 
 def test_ops_on_a_named_axis_belong_to_its_vmap() -> None:
-    """Jitted functions and bodies of constants alone: none is kept for an axis of another size."""
+    """The trace of a function for one axis size is not used for another, even without operands."""
     lax = gnomon.lax
     x = np.arange(3.0, dtype=np.float32)
     counted = gnomon.jit(lambda y: y * lax.psum(1, "i"))

@@ -24,7 +24,7 @@ def explained():
 
 
 def test_kernels_are_counted(tmp_path) -> None:
-    """Those in the cache count as compiled from the start."""
+    """Kernels in the cache count as compiled from the start."""
     texts = [b"one", b"two", b"three"]
     found = []
 

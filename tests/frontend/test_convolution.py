@@ -69,9 +69,9 @@ def pair(kwargs: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def close(ours: Any, theirs: Any, count: int) -> None:
-    """Equal types, and values as near as sums of ``count`` products of either sign.
+    """Check that types are equal, and values as near as sums of ``count`` products of either sign.
 
-    What they round adds up with their number, the largest sum with its root.
+    The rounding error grows with ``count``, the largest sum with its square root.
     """
     assert_trees_close(ours, theirs, max(4.0, math.sqrt(count)))
 
@@ -96,7 +96,7 @@ def test_random_convolutions(seed: int) -> None:
 
 
 def test_compiled_convolutions_equal_evaluated_ones() -> None:
-    # JAX cannot be the reference: its convolutions with negative padding read garbage.
+    # JAX is not a reference here: its convolutions with negative padding read beyond the array.
     cases = [draw(seed) for seed in (1, 2, 3, 6)]
     for _, lhs, _, kwargs in cases:
         sizes = [lhs.shape[d] for d in kwargs["dimension_numbers"][0][2:]]
@@ -281,7 +281,7 @@ def test_gradient_of_a_network_is_that_of_jax() -> None:
 
 
 def test_bools_are_convolved_as_conditions() -> None:
-    """The or of ands, eager and compiled; counts where another dtype is preferred."""
+    """Convolutions of bools are ors of ands, or counts if another dtype is preferred."""
     line = jnp.array([[[1, 0, 0, 0, 1, 1]]], bool)
     kernel = jnp.array([[[1, 0, 1]]], bool)
 

@@ -74,7 +74,7 @@ def test_custom_vmap(case: str) -> None:
             mine()
         return
     same(mine, _transformed(jax, _pair(jax, theirs))[case])
-    # A rule may be asked more often: once to see which results are mapped.
+    # A rule may be called once more, to find out which results are mapped.
     assert {*map(repr, ours)} == {*map(repr, theirs)}
 
 
@@ -195,7 +195,7 @@ def test_errors_of_linear_call() -> None:
     def f(transpose: Callable[..., Any]) -> Any:
         return lambda x: linear_call(lambda r, x: x / r, transpose, 2.0, x)
 
-    # An error of the transpose counts where it is asked for.
+    # An error in the transpose is raised only when the transpose is needed.
     assert gn.jit(f(lambda r, ct: (ct, ct)))(4.0) == 2.0
     with pytest.raises(TypeError, match="must match that of linear inputs"):
         gn.grad(f(lambda r, ct: (ct, ct)))(1.0)

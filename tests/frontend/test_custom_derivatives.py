@@ -26,7 +26,7 @@ THEIRS = SimpleNamespace(api=jax, np=jax_numpy, lax=jax.lax)
 Namespace = Any
 XS = np.linspace(0.1, 2.0, 4).astype(np.float32)
 
-# The rules below are wrong on purpose (factors 2, 3, 5): so it shows which rule was taken.
+# The rules below are wrong on purpose (factors 2, 3, 5), which shows which rule was used.
 
 
 def by_jvp(ns: Namespace) -> Any:
@@ -286,9 +286,9 @@ def test_rules_stand_in_the_program() -> None:
 
     f.defjvp(lambda p, t: (f(*p), gnp.cos(p[0]) * t[0]))
     text = str(gnomon.make_jaxpr(gnomon.grad(f))(1.0))
-    assert text.count('"gnomon.custom_jvp"') == 2  # the second one in the rule of the first
+    assert text.count('"gnomon.custom_jvp"') == 2  # the second is in the rule of the first
     assert '"gnomon.cos"' in text and 'name = "f"' in text
-    # The function alone keeps its place in the program; its rule is not traced for nothing.
+    # Only the function is in the program; its rule is not traced unless it is needed.
     alone = gnomon.jit(f).lower(1.0)
     assert '"gnomon.custom_jvp"' in alone.as_text("traced")
     assert "cos" not in alone.as_text("traced")
@@ -404,7 +404,7 @@ def test_errors_of_definition_and_closure() -> None:
 
     with pytest.raises(TypeError, match="closes over"):
         gnomon.grad(closing)(2.0)
-    # A value of jit may be closed over: nothing differentiates by it.
+    # A rule may close over a value of jit, because nothing differentiates with respect to it.
     assert float(gnomon.jit(lambda w: gnomon.grad(lambda x: closing(w) * x)(w))(2.0)) == 12.0
 
     f = gnomon.custom_vjp(lambda x, y: x * y, nondiff_argnums=(1,))

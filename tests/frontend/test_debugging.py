@@ -34,7 +34,7 @@ def test_disable_jit_runs_python() -> None:
 
     @gn.jit
     def f(x: Any, n: Any) -> Any:
-        y = inner(x) if x > 0 else x  # Python's own choice
+        y = inner(x) if x > 0 else x  # Python evaluates the condition
         y = lax.fori_loop(0, n, lambda i, c: (seen.append(int(i)), c + inner(x))[1], y)
         y = lax.while_loop(lambda c: c < 40, lambda c: (seen.append(float(c)), c * 2)[1], y)
         _, ys = lax.scan(

@@ -25,7 +25,7 @@ class Chip:
 
 
 def _chips(*extent: int) -> list[Any]:
-    """The chips of a grid, in an order that is not that of the coordinates."""
+    """The chips of a grid, in another order than that of the coordinates."""
     places = list(itertools.product(*map(range, extent)))
     return [Chip(i, places[(7 * i + 3) % len(places)]) for i in range(len(places))]
 
@@ -52,7 +52,7 @@ def test_axes_of_a_mesh_are_dimensions_of_the_grid() -> None:
         assert all(step == unit for step in _steps(mesh, axis))
 
 
-# Shapes of meshes over grids of chips, and the coordinates of the first row along the last axis.
+# Shapes of meshes over grids of chips, with the coordinates of the first row along the last axis.
 _ROWS = {
     "two dimensions for one axis": ((4, 4, 4), (4, 16), [(0, 0, 0), (0, 1, 0), (0, 2, 0)]),
     "a divided dimension": ((4, 4, 1), (2, 8), [(0, 0, 0), (0, 1, 0), (1, 0, 0)]),

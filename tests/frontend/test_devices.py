@@ -1,4 +1,4 @@
-"""Devices as JAX has them: where arrays live, where programs and eager ops on them run."""
+"""Devices behave as in JAX: where arrays live, and where programs and eager ops on them run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def devices(platform: NumpyBackend) -> tuple[Device, ...]:
 
 
 def check(actual: Any, expected: Any, device: Any, committed: bool = True) -> None:
-    """Compare the leaves of two pytrees, and say where those of the first must be."""
+    """Check that two pytrees have equal leaves, and that those of the first are on a device."""
     for a, e in zip(gn.tree.leaves(actual), gn.tree.leaves(expected), strict=True):
         assert a.devices() == {device}
         assert a.committed == committed
@@ -358,7 +358,7 @@ def test_transformations_outside_of_jit_run_on_the_device(platform: NumpyBackend
     check(loops(x), loops(host), device)
     check(derivatives(x), derivatives(host), device)
     assert platform.counts.compiled == compiled
-    # Python may ask for a value all the same.
+    # Python may still ask for a value.
     check(gn.grad(lambda v: v if v > 0 else -v)(x[0, 0]), gnp.float32(-1), device)
 
 
@@ -375,7 +375,7 @@ def test_jit(platform: NumpyBackend) -> None:
     check(gn.jit(lambda v: v + x)(host), host + host, first)
     small = gn.device_put(np.float32(2), second)
     check(gn.jit(lambda v: v * small)(host), 2 * host, second)
-    # By name, wherever the arguments are.
+    # A platform named in the call wins over the arguments' devices.
     check(gn.jit(gnp.sin, device=second)(x), gnp.sin(host), second)
     check(gn.jit(gnp.sin, backend="fake")(host), gnp.sin(host), first)
     check(gn.jit(gnp.sin, backend="cpu")(x), gnp.sin(host), HOST)
@@ -391,7 +391,7 @@ def test_donation(platform: NumpyBackend) -> None:
     x = gn.device_put(VALUE, device)
     check(f(x, x * 2), gnp.asarray(3 * VALUE), device)
     assert x.is_deleted()
-    # A number that is kept on the device is not given away.
+    # A number that is cached on the device is not donated.
     one = gn.device_put(1.0, device) * 0
     for _ in range(2):
         check(gn.jit(lambda a, b: a + b, donate_argnums=0)(1.0, one), gnp.asarray(1.0), device)

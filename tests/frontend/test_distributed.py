@@ -14,7 +14,7 @@ from gnomon.distributed._clusters import Place, find_place
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of the variables that name other processes."""
+    """Remove the environment variables that describe other processes."""
     for name in ("COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID", "LOCAL_DEVICE_IDS"):
         for prefix in ("GNOMON_", "JAX_"):
             monkeypatch.delenv(prefix + name, raising=False)
@@ -31,7 +31,7 @@ def test_missing_arguments_are_reported(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ValueError, match="process_id should be defined"):
         gn.distributed.initialize("127.0.0.1:1234")
     assert not gn.distributed.is_initialized()
-    gn.distributed.shutdown()  # which is not an error
+    gn.distributed.shutdown()  # a second shutdown is not an error
 
 
 def test_arguments_are_checked() -> None:

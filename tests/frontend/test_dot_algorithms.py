@@ -25,7 +25,7 @@ ROUNDED = {
 
 
 def expected(preset: DotAlgorithmPreset) -> tuple[np.ndarray, float]:
-    """The product by definition, and how far another order of its sums may be off."""
+    """The product by definition, and a bound on the effect of another order of its sums."""
     names = preset.name.split("_")
     first, last = names[0], names[-1]
     x, y = (ROUNDED[first](a) if first in ROUNDED and last[0] != "X" else a for a in (X, Y))
@@ -35,7 +35,7 @@ def expected(preset: DotAlgorithmPreset) -> tuple[np.ndarray, float]:
 
 
 def test_values_of_every_algorithm() -> None:
-    """Eager and compiled: the operands rounded, the sums in the accumulation's dtype."""
+    """Eager and compiled, operands are rounded and sums have the dtype of the accumulation."""
 
     def all_of(x: Any, y: Any) -> list[Any]:
         return [lax.dot(x, y, precision=p) for p in PRESETS]

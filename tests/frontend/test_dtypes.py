@@ -73,7 +73,7 @@ def test_result_type_of_all_pairs_weak_and_strong(x64: bool, mode: str) -> None:
     def ours(dtype: Any, weak: bool) -> Any:
         return wrap(np.zeros((), dtype), weak)
 
-    # JAX has no weak ones of the smallest integers: its result_type of two ends in a KeyError.
+    # JAX has no weak types of the smallest integers: its result_type of two raises a KeyError.
     operands = [(d, w) for d in usable for w in (False, True) if not (w and d in types.SUB_BYTE)]
     pairs = {p: (theirs(*p), ours(*p)) for p in operands}
     with jax.numpy_dtype_promotion(mode), numpy_dtype_promotion(mode):
@@ -148,7 +148,7 @@ def test_isdtype() -> None:
 def test_conversions_between_kinds() -> None:
     from jax._src import dtypes as jax_dtypes
 
-    # JAX takes integers of 2 bits for inexact ones here, and then refuses them.
+    # JAX treats 2-bit integers as inexact here, and then refuses them.
     for dtype in [d for d in ALL if d.name not in ("int2", "uint2")]:
         assert _dtypes.to_inexact_dtype(dtype) == jax_dtypes.to_inexact_dtype(dtype)
         assert _dtypes.to_floating_dtype(dtype) == jax_dtypes.to_floating_dtype(dtype)

@@ -43,7 +43,7 @@ def test_a_gradient_is_derived_once(derivations: list[str]) -> None:
         expected = np.sin(x) + x * np.cos(x)
         assert np.isclose(gn.grad(f)(x), expected, rtol=1e-5)
         assert np.isclose(gn.grad(lambda x: f(x) + 1)(x), expected, rtol=1e-5)
-    # One for each of the two.
+    # one for each of the two functions
     assert derivations.count("vjp") == 2
     gn.clear_caches()
     gn.grad(f)(1.0)
@@ -65,7 +65,7 @@ def test_each_transformation_and_type_is_its_own(derivations: list[str]) -> None
 
 
 def test_closures_count_with_their_values_of_now() -> None:
-    """Python runs at each call, and reads arrays of any size then."""
+    """Python runs at each call, and then reads the current arrays, of whatever size."""
     scale: dict[str, Any] = {}
     gradient = gn.grad(lambda x: (x * scale["small"] * scale["large"]).sum())
     for small, large in ((2.0, np.ones(100)), (3.0, np.ones(100)), (3.0, np.full(100, 5.0))):
@@ -134,7 +134,7 @@ def test_control_flow_inside(derivations: list[str]) -> None:
 
 def test_the_cache_does_not_keep_callbacks_alive() -> None:
     class Big:
-        """Something that the callback refers to."""
+        """An object that the callback refers to."""
 
     def use() -> weakref.ref[Big]:
         big = Big()

@@ -77,7 +77,7 @@ def test_donated_arrays_that_no_result_can_take() -> None:
         f(x, y)
     assert caught[0].filename == __file__
     assert y.is_deleted() and not x.is_deleted()
-    f(x, gnp.ones(2))  # The warning is of the compilation.
+    f(x, gnp.ones(2))  # The compilation causes the warning.
 
 
 def test_copies_to_the_host_of_other_objects() -> None:

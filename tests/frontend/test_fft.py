@@ -105,7 +105,8 @@ def test_no_points_have_no_inverse() -> None:
 
 
 def test_compiled_in_both_ways() -> None:
-    # By products of matrices, and by calls of NumPy: a long prime, many points.
+    # Some are computed by products of matrices, others by calls of NumPy: a long prime, many
+    # points.
     x = to_gnomon(sample("float32", (3, 60), 1))
     y = to_gnomon(sample("float32", (2, 211), 2))
 

@@ -32,7 +32,7 @@ COMPUTATIONS: dict[str, tuple[Any, Any, float]] = {
 
 
 def check(result: Any, expected: Any, name: str, x: np.ndarray, count: int) -> None:
-    """Each of ``count`` steps rounds by half a unit on both sides: of a sum, at its terms' size."""
+    """Compare results of ``count`` steps, each of which rounds by half a unit on both sides."""
     assert_each_near(result, expected, count, scale=abs(x).max() if "add" in name else 0.0)
 
 
@@ -46,7 +46,7 @@ def test_reduce(name: str) -> None:
         check(result, expected, name, x, math.prod(x.shape[axis] for axis in axes))
 
 
-# XLA keeps no order within a window; `test_the_order_within_a_window_is_kept` is about ours.
+# XLA does not keep the order within a window; `test_the_order_within_a_window_is_kept` tests ours.
 @pytest.mark.parametrize("name", sorted(COMPUTATIONS.keys() - {"last positive"}))
 def test_reduce_window(name: str) -> None:
     ours, theirs, start = COMPUTATIONS[name]
@@ -111,7 +111,7 @@ def test_pooling_is_differentiated_twice_compiled_and_mapped() -> None:
     results = gn.jit(gn.vmap(ours))(x, v)
     for i in range(2):
         for result, expected in zip(results, theirs(x[i], v[i]), strict=True):
-            # JAX's own second derivative takes another one of equal elements than its first.
+            # JAX's second derivative selects another of the equal elements than its first.
             if i == 0 or result is results[0]:
                 # Two sums of nine, and some products: half a unit each, on both sides.
                 assert_near(result[i], expected, 24)

@@ -120,7 +120,7 @@ def test_levels_of_the_guard(caplog: pytest.LogCaptureFixture) -> None:
         worker = threading.Thread(target=lambda: seen.append(gnp.sin(VALUE)))
         worker.start()
         worker.join()
-    assert len(seen) == 1  # a guard holds for its own thread
+    assert len(seen) == 1  # a guard affects its own thread only
     gn.config.update("jax_transfer_guard", "disallow")
     try:
         assert gn.config.jax_transfer_guard_device_to_host == "disallow"

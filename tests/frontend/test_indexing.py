@@ -61,7 +61,7 @@ KINDS = ("new", "ellipsis", "slice", "slice", "int", "array", "array", "mask", "
 
 @st.composite
 def cases(draw: Any, inside: bool = False, booleans: bool = False) -> tuple[tuple[int, ...], Index]:
-    """A shape, and an index for it: out of bounds too, unless ``inside``."""
+    """A shape, and an index for it, which may be out of bounds unless ``inside``."""
     shape = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
     batch = draw(st.sampled_from([(), (2,), (3,), (2, 3)]))
     index: list[Any] = []
@@ -95,7 +95,7 @@ def cases(draw: Any, inside: bool = False, booleans: bool = False) -> tuple[tupl
             index.append(np.array(flags).reshape(shape[at : at + rank]))
             at += rank
     if any(i is Ellipsis for i in index):
-        # What follows the ellipsis indexes the last dimensions: those that it was drawn for.
+        # The indices after the ellipsis were drawn for the last dimensions, which they index.
         index += [slice(None)] * (len(shape) - at)
     return shape, tuple(index)
 
@@ -197,7 +197,7 @@ def test_reads_are_mapped(case: Any, which: int) -> None:
     assert_same(gn.vmap(read, axes)(*map(wrap, given_)), expected)
 
 
-# Where an index out of bounds is a broken promise, JAX's gradient depends on how it reads.
+# If an index out of bounds breaks a promise, JAX's gradient depends on its way of reading.
 DIFFERENTIATED = st.one_of(
     st.tuples(cases(inside=True), st.sampled_from([None, "promise_in_bounds"])),
     st.tuples(cases(), st.sampled_from(["clip", "fill"])),
@@ -311,7 +311,7 @@ def test_static_indices_become_slices() -> None:
     assert emitted(lambda x: x[1:3], x) == ["slice"]
     assert emitted(lambda x: x[-1], x) == ["slice", "reshape"]
     assert emitted(lambda x: x[3, ::-2], x) == ["rev", "slice", "reshape"]
-    # Beyond the end: clamped where it runs, so that checkify sees it.
+    # An index beyond the end is clamped only when the op runs, so that checkify sees it.
     assert emitted(lambda x: x[9], x) == ["dynamic_slice", "reshape"]
     assert emitted(lambda x: x[:, None], x) == ["reshape"]
     assert emitted(lambda x: x[np.array(1)], x) == ["slice", "reshape"]
@@ -370,7 +370,7 @@ def updates(draw: Any, inside: bool = False) -> Any:
     part_shape = () if isinstance(part, type) else part.shape
     new_shape = part_shape[draw(st.integers(0, len(part_shape))) :]
     new_shape = tuple(1 if draw(st.booleans()) else n for n in new_shape)
-    # Which of several values written to one place remains is not defined.
+    # If several values are written to one position, it is undefined which remains.
     repeats = operation == "set" and any(isinstance(i, np.ndarray) for i in index)
     new = np.full(new_shape, 77, dtype) if repeats else numbers(new_shape, dtype) % 8 + 1
     return value, index, operation, new.astype(dtype), arguments
@@ -413,7 +413,7 @@ def test_updates_are_mapped(case: Any) -> None:
     assert_each_near(gn.vmap(update)(*map(wrap, stacked)), np.stack(rows), 16)
 
 
-# JAX's gradients of max and min forget the mode where an index is out of bounds.
+# JAX's gradients of max and min ignore the mode for indices out of bounds.
 @given(updates(inside=True))
 @settings(max_examples=20)
 def test_updates_are_differentiated(case: Any) -> None:
@@ -511,7 +511,7 @@ def test_values_are_converted_as_in_jax(dtype: str, new: Any, operation: str) ->
 def test_values_that_lose_something_warn() -> None:
     with pytest.warns(FutureWarning, match="float32 do not fit into the array of dtype int32"):
         wrap(np.arange(3, dtype=np.int32)).at[0].set(1.5)
-    # A quotient of integers is floating, and nothing is cut on the way; a power is of the dtype.
+    # A quotient of integers is a float, and only the result is truncated; a power has the dtype.
     out = wrap(np.array([5, 4], np.int32)).at[0].divide(2.5)
     assert out.tolist() == [2, 4] and out.dtype == np.float32
     out = wrap(np.array([4, 4], np.int8)).at[0].power(np.float32(1.5))
@@ -665,7 +665,7 @@ def test_compiled() -> None:
 
 
 def test_one_hot_reads_zeros_and_writes_nothing_out_of_bounds() -> None:
-    """As products with one-hot vectors do; JAX has the mode for ``take_along_axis`` alone."""
+    """Reads give zeros, as products with one-hot vectors do; in JAX only in ``take_along_axis``."""
     x = wrap(np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3))
     columns = wrap(np.array([[1, 9, -1]], np.int32))
     theirs = jnp.take_along_axis(np.asarray(x), np.asarray(columns), 1, mode="one_hot")
@@ -679,7 +679,7 @@ def test_one_hot_reads_zeros_and_writes_nothing_out_of_bounds() -> None:
 
 
 def test_wrapping_is_not_a_mode_of_indexing() -> None:
-    """As in JAX, where `take` alone has it."""
+    """The mode is the same as in JAX, where only `take` supports it."""
     x = wrap(np.arange(3.0, dtype=np.float32))
     places = wrap(np.array([3, -4]))
     for array in (x, jnp.asarray(np.asarray(x))):

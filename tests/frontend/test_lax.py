@@ -27,7 +27,7 @@ BINARY = (
     "add sub mul max min nextafter complex bitwise_and bitwise_or bitwise_xor shift_left "
     "shift_right_arithmetic shift_right_logical eq ne lt le gt ge rem mulhi div pow atan2"
 )
-# Complex functions of NumPy and of XLA lose a little in different places.
+# Complex functions of NumPy and of XLA are slightly inaccurate at different points.
 ULPS = {"float16": 2, "bfloat16": 2, "float32": 8, "complex64": 24}
 DOMAIN = {"acosh": (1.0, 5.0), "atanh": (-0.95, 0.95), "asin": (-0.99, 0.99), "acos": (-0.99, 0.99)}
 
@@ -39,7 +39,7 @@ def test_unary_types(name: str, dtype: str) -> None:
         check_types(getattr(glax, name), getattr(jlax, name), sample(dtype, shape))
 
 
-# Values are compared where JAX has to compile; types, above and below, wherever it infers them.
+# Values are compared for these, which JAX must compile; types, for all others too.
 @pytest.mark.parametrize("name", EXACT_UNARY.split())
 def test_exact_unary(name: str) -> None:
     for dtype in ("bool", "int8", "uint32", "bfloat16", "float32", "complex64"):
@@ -466,7 +466,7 @@ def test_reductions(name: str, dtype: str) -> None:
 
 
 def test_extrema_of_no_complex_numbers() -> None:
-    """The ends of the order; JAX's, with an imaginary part of zero, are not."""
+    """They are the ends of the order; JAX's have an imaginary part of zero and are not."""
     empty = np.zeros((0, 1), np.complex64)
     for reduce, end in ((glax.reduce_max, -np.inf), (glax.reduce_min, np.inf)):
         for run in (reduce, gn.jit(reduce, static_argnums=1)):
@@ -570,7 +570,7 @@ def test_dot_general(numbers: Any) -> None:
     [("float16", "bfloat16"), ("float8_e4m3fn", "float8_e5m2"), ("int8", "uint8")],
 )
 def test_dot_general_of_two_formats_of_one_width(left: str, right: str) -> None:
-    """Neither operand loses digits to the other's format."""
+    """Neither operand loses digits by a conversion to the other's format."""
     x, y = sample(left, (4, 8), 1, low=0), sample(right, (8, 3), 2, low=0)
     numbers = (((1,), (0,)), ((), ()))
     for a, b in ((x, y), (y.T, x.T)):

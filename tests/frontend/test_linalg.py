@@ -17,7 +17,7 @@ from tests.tolerance import assert_near
 
 jax.config.update("jax_enable_x64", False)
 
-# Well-conditioned operands leave a dozen units of the largest element.
+# With well-conditioned operands, errors are at most a dozen units of the largest element.
 ULPS = 32.0
 
 
@@ -291,7 +291,7 @@ def _gradient(np_: Any, function: Any, grad: Any) -> Any:
 
 
 def _condition(function: Any, x: Any) -> float:
-    """By how much `_gradient` magnifies errors: of an angle f, cos f is off by f units."""
+    """The factor by which `_gradient` magnifies errors: for an angle f, cos f is off by f units."""
     values = gn.vmap(function)(to_gnomon(x))
     return max(8.0, float(np.abs(np.asarray(values)).max()))
 
@@ -317,7 +317,7 @@ def test_second_derivatives(name: str) -> None:
     assert_near(
         gn.grad(lambda x: gnp.sum(first(x) ** 2))(to_gnomon(x)),
         jax.jit(jax.grad(lambda x: jnp.sum(expected(x) ** 2)))(x),
-        2**14,  # of derivatives of functions that magnify by themselves
+        2**14,  # for derivatives of functions that magnify errors themselves
         scale=1.0,
     )
 
@@ -368,7 +368,7 @@ def test_cholesky_update() -> None:
         w = jnp.asarray(w.astype(np.float32))
         ours, theirs = gn.lax.linalg.cholesky_update, jax.lax.linalg.cholesky_update
         check(ours, theirs, jnp.asarray(factor), w, ulps=4.0, together=True)
-    # Where a row is not turned, its derivative is not zero.
+    # The derivative of a row that is not rotated is not zero.
     update = lambda w: gn.lax.linalg.cholesky_update(gnp.eye(2), w)[0, 1]  # noqa: E731
     found = gn.jit(gn.hessian(update))(gnp.zeros(2))
     assert_near(found, [[0.0, 1.0], [1.0, 0.0]], 4)

@@ -1,6 +1,6 @@
 """The nesting matrix: every family of ops under every transformation and nesting, against JAX.
 
-The families of the core meet every nesting; of the others only the deepest nestings run always.
+The core families run under every nesting, the others only under the deepest ones by default.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ FAMILIES: list[Function] = [
 
 
 def _along(ns: Namespace, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """F on a line: a function of one number."""
+    """A family restricted to a line, as a function of one number."""
     return lambda t: f(t * V + X)
 
 
@@ -313,7 +313,7 @@ EAGER: dict[str, Nesting] = {
     "vmap_of_while_body": lambda ns, f: ns.api.vmap(_in_while(ns, f))(BATCH),
 }
 
-# What takes a function's own tangents: a custom_vjp function has none.
+# Nestings that need tangents of the function, which a custom_vjp function does not have.
 FORWARD = {
     "jvp",
     "linearize",
@@ -351,8 +351,8 @@ def check(family: Function, nesting: str) -> None:
             apply(OURS, lambda x: family(OURS, gnp.asarray(x)))
         return
     ours = apply(OURS, lambda x: family(OURS, gnp.asarray(x)))
-    # Compiled as a whole, but for rules of the user's on literals, which JAX does not take: one by
-    # one, the ops of the oracle take four times as long.
+    # The whole program is jitted, except for rules of the user on literals, which JAX refuses: op
+    # by op, the oracle takes four times as long.
     compiled = (lambda f: f) if family in (custom_jvp, custom_vjp, callbacks) else jax.jit
     theirs = compiled(lambda: apply(THEIRS, lambda x: family(THEIRS, jax_numpy.asarray(x))))()
     # Both sides round every intermediate.
@@ -360,11 +360,12 @@ def check(family: Function, nesting: str) -> None:
 
 
 def is_quick(family: Function, nesting: str) -> bool:
-    """Whether a pair runs always; the others are slow tests.
+    """Whether a pair runs by default; the others are slow tests.
 
-    Of FAMILIES every second pair does, and every third of those that compile. Along the diagonals
-    each family meets half of the nestings, and each nesting half of the families. The families of
-    MORE run under one nesting, and every sixth of them under the deepest that compiles.
+    Every second pair of FAMILIES does, and every third of those that compile. They are taken along
+    diagonals, so each family runs under half of the nestings, and each nesting with half of the
+    families. The families of MORE run under one nesting, and every sixth of them under the deepest
+    one that compiles.
     """
     if family in MORE:
         deepest = nesting == "jit_of_grad_of_scan_body" and MORE.index(family) % 6 == 0

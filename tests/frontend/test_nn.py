@@ -45,7 +45,7 @@ ACTIVATIONS = [
     "swish",
     "tanh",
 ]
-# Where functions have kinks or overflow, and ordinary numbers.
+# Numbers at which functions have kinks or overflow, and ordinary numbers.
 POINTS = [-1e4, -100.0, -7.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 2.0, 3.0, 6.0, 7.0, 100.0, 1e4]
 
 
@@ -296,7 +296,7 @@ def test_under_transformations() -> None:
         return gnp.sum(gnn.gelu(gnn.log_softmax(gnn.relu(x) + gnn.softplus(x))))
 
     eager = np.asarray(gn.grad(loss)(x))
-    # The derivative of gelu adds terms of size one, which cancel. JAX's is off as much.
+    # The derivative of gelu adds terms of size one, which cancel. JAX's has the same error.
     assert_near(gn.jit(gn.grad(loss))(x), eager, 32, scale=1.0)
     rows = np.stack([np.asarray(gn.grad(loss)(row)) for row in x])
     assert_near(gn.vmap(gn.grad(loss))(x), rows, 32)

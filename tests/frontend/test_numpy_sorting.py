@@ -98,7 +98,7 @@ def test_searchsorted(method: str, side: str) -> None:
     columns = [places, places[:1], places[:0], TIES[:1]]
 
     def search(v: Any) -> Any:
-        # Inside of vmap values are traced, so this is the search of compiled code.
+        # Inside of vmap values are traced, so this tests the search in compiled code.
         found = [gnp.searchsorted(a, v, side, method=method) for a in columns]
         return [*found, gnp.searchsorted(SPECIAL, v, side, order, method=method)]
 
@@ -118,7 +118,7 @@ def test_quantiles_equal_numpy(method: str) -> None:
     for name, x in (("quantile", FLOATS), ("quantile", HOLES), ("nanquantile", HOLES[:3])):
         ours = getattr(gnp, name)(x, q, axis=1, method=method)
         theirs = getattr(np, name)(x.astype(np.float64), q, axis=1, method=method)
-        # The place between two elements is rounded, and the element there is taken.
+        # The position between two elements is rounded, and the element at that position is taken.
         assert_near(ours, theirs, 8)
 
 

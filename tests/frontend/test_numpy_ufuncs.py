@@ -49,14 +49,14 @@ DOMAIN = {
 for _name in ("arcsin", "arccos", "asin", "acos"):
     DOMAIN[_name] = (-0.99, 0.99)
 
-# Results that are weakly typed in JAX by accident: a bool never is in promotion, and the others are
-# in some calls and not in others. Ours are where all operands are.
+# Results that are weakly typed in JAX by accident: promotion ignores the weak type of a bool, and
+# the others are weak in some calls only. Ours are weak if all operands are.
 UNTYPED = (
     "isnan isinf isfinite isposinf isneginf iscomplex isreal signbit logical_and logical_or "
     "logical_xor heaviside hypot logaddexp2 gcd lcm spacing"
 )
 
-# Where the answer differs from JAX's on purpose.
+# Results that differ from JAX's on purpose.
 SKIPPED = {
     ("rint", "bool"),  # a bool is not rounded by a float op
 }
@@ -121,7 +121,7 @@ def test_binary_types(name: str) -> None:
             if name in ("arctan2", "atan2") and "complex64" in (left, right):
                 continue  # the angle of complex numbers is not supported
             check_types(ours, theirs, sample(left, (2, 1)), sample(right, (3,)))
-    # With shapes that do not fit JAX raises a TypeError or a ValueError; ours is both.
+    # For shapes that do not fit, JAX raises a TypeError or a ValueError; our error is both.
     for kind in (TypeError, ValueError):
         with pytest.raises(kind):
             ours(*to_gnomon((sample("int32", (3,)), sample("int32", (4,)))))
@@ -195,7 +195,7 @@ def test_power() -> None:
 
 
 def test_integer_power_is_exact_beyond_six_bits() -> None:
-    # By squaring of all bits; what overflows wraps around.
+    # By repeated squaring; overflow wraps around.
     base, exponent = np.array([1, -1, 2, 3, 0], np.int32), np.array([64, 65, 64, 100, 64], np.int32)
     wrapped = [int(b) ** int(e) % 2**32 for b, e in zip(base, exponent, strict=True)]
     expected = np.array(wrapped, np.uint64).astype(np.uint32).astype(np.int32)
@@ -205,7 +205,7 @@ def test_integer_power_is_exact_beyond_six_bits() -> None:
 
 
 def test_ldexp_and_frexp() -> None:
-    # NumPy is the reference where subnormal numbers come in: XLA may flush them.
+    # NumPy is the reference for subnormal numbers, because XLA may flush them.
     x = np.array([0.0, -0.0, 1.0, -1.5, 3e38, 1.2e-38, np.inf, -np.inf, np.nan, 7.0], np.float32)
     n = np.array([0, 1, -1, 5, -30, 127, 10, -10], np.int32)
     with np.errstate(all="ignore"):

@@ -180,7 +180,7 @@ def test_methods(case: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
     def call(value: Any) -> Any:
         return getattr(value, name)(*args, **kwargs)
 
-    check(call, call, x, ulps=8, scale=3.0)  # of up to twelve numbers up to three
+    check(call, call, x, ulps=8, scale=3.0)  # sums of up to twelve numbers up to three
     if name in ("nonzero", "copy"):
         return
     # Traced values have the same methods.
@@ -230,7 +230,7 @@ def test_operators_of_tracers() -> None:
 
 
 def test_an_eager_call_of_small_arrays_stays_near_numpy() -> None:
-    # Generous: it fails where the short way is not taken, not where the machine is busy.
+    # A generous bound: it fails if the fast path is not taken, not if the machine is busy.
     import timeit
 
     x, n = gnp.arange(10.0), np.arange(10, dtype=np.float32)

@@ -65,7 +65,7 @@ def test_resize(method: str, antialias: bool) -> None:
         ours = gn.image.resize(image, new, method, antialias)
         theirs = jax.image.resize(image, new, method, antialias)
         assert ours.shape == theirs.shape
-        # A pixel is a sum of at most 2 * 5 * (old / new) weighted ones, a dimension after another.
+        # A pixel is a weighted sum of at most 2 * 5 * (old / new) pixels along each dimension.
         assert_near(ours, theirs, 32)
 
 

@@ -36,7 +36,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def recorded(folder: Path) -> tuple[dict[str, Any], Any, Any]:
-    """The timeline, and the planes as we and as XLA's reader read them."""
+    """The timeline, and the planes as our reader and as XLA's reader see them."""
     (session,) = (folder / "plugins" / "profile").iterdir()
     (events,) = session.glob("*.trace.json.gz")
     (planes,) = session.glob("*.xplane.pb")

@@ -248,7 +248,7 @@ PROGRAMS: dict[Callable[[Any], Any], tuple[Any, ...]] = {
     convolutional: CONVOLUTIONAL,
     gaussian_process: GAUSSIAN_PROCESS,
 }
-# Gradients are sums of products of as many factors as the program is deep: each rounds.
+# A gradient is a sum of products with a factor for each layer, and each factor rounds.
 ROUNDINGS = dict.fromkeys(PROGRAMS, 64)
 # Twice the condition of its covariance, which is near 70.
 ROUNDINGS[gaussian_process] = 128

@@ -256,8 +256,8 @@ def _compare_scaled_halves(dtype: str, low: float, high: float) -> None:
     """`uniform` of 16 bits between bounds: u * (high - low) + low.
 
     We round after each operation, and so does XLA on some processors. On others, such as Intel's
-    with AVX-512, it computes in float32 and rounds the sum alone: so the oracle's numbers are,
-    all of them, those of one way or of the other.
+    with AVX-512, it computes in float32 and rounds only the sum. So the oracle's numbers must all
+    be those of one way, or all those of the other.
     """
     u = np.asarray(random.uniform(OURS, (500,), dtype))
     rounded_twice = (u * u.dtype.type(high - low)).astype(u.dtype) + u.dtype.type(low)
@@ -281,7 +281,7 @@ def test_uniform(dtype: str) -> None:
     compare("uniform", (2, 3), "float32", low, high)
 
 
-# erf_inv is the more accurate one here; JAX's loses up to 50 units near its ends.
+# Our erf_inv is more accurate; JAX's loses up to 50 units near the ends of its domain.
 NORMAL_ULPS = {"float32": 60, "bfloat16": 1, "float16": 1, "complex64": 60}
 
 
@@ -325,7 +325,7 @@ def test_bernoulli() -> None:
     compare("bernoulli", jnp.array([0.1, 0.9], jnp.bfloat16), (4, 2))
 
 
-# Logarithms and the like differ by a few units; results near zero by as much as those near one.
+# Logarithms and similar functions differ by a few units, and results near zero by units at one.
 DISTRIBUTIONS = {
     "exponential": (),
     "cauchy": (),

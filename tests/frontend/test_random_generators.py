@@ -42,8 +42,8 @@ def test_bits_and_new_keys(name: str) -> None:
                 r.fold_in(key, 77),
                 r.bits(key, (5,), "uint32"),
                 r.uniform(key, (3, 3), "bfloat16"),
-                # Where a hash makes the bits each key gives its own; XLA's generator takes the
-                # first.
+                # A generator made of a hash uses each key for its own bits; XLA's generator uses
+                # the first.
                 vmap(lambda k: r.bits(k, (2,), "uint16"))(keys[0]),
             ]
 

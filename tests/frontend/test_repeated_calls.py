@@ -18,7 +18,7 @@ WARM = 5
 
 @gn.jit
 def scaled(tree: Any) -> Any:
-    """A tree of one structure for another, weak and strong types, a result that is an argument."""
+    """Trees of other structures, weak and strong types, and a result that is an argument."""
     return {"b": tree["x"] * 2, "a": [tree["y"] + 1, None, tree["x"]]}
 
 

@@ -60,7 +60,7 @@ def short(ns: Any, c: Any, xs: Any) -> Any:
 
 
 def without_inputs(ns: Any, c: Any, xs: Any) -> Any:
-    """Inputs and results that are not there."""
+    """Missing inputs and missing results."""
     double = ns.lax.scan(lambda c, _: (c * c, None), c, None, length=3)
     powers = ns.lax.scan(lambda c, _: (c * xs[0], c), c, length=4, reverse=True, unroll=3)
     nothing = ns.lax.scan(lambda _, x: (None, x * c), None, xs)
@@ -122,7 +122,7 @@ def everything(ns: Any, program: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def assert_equal(found: Any, wanted: Any) -> None:
-    """The same tree with the same dtypes, shapes, weak types, and values."""
+    """Check that trees have equal structures, dtypes, shapes, weak types, and values."""
     mine, tree = gn.tree_util.tree_flatten(found)
     theirs, other = jax.tree_util.tree_flatten(wanted)
     assert len(mine) == len(theirs)
@@ -130,7 +130,7 @@ def assert_equal(found: Any, wanted: Any) -> None:
     assert str(tree).count("None") == str(other).count("None")
     for x, y in zip(mine, theirs, strict=True):
         assert (x.shape, x.dtype, x.weak_type) == (y.shape, y.dtype, y.weak_type)
-        # Five steps of a few roundings, in sums of terms that are weighted up to eight times.
+        # Five steps of a few roundings, in sums of terms with weights up to eight.
         assert_near(x, y, 16, scale=8.0)
 
 

@@ -17,7 +17,7 @@ from tests.frontend.oracle import check, sample, to_gnomon
 from tests.frontend.test_linalg import positive, regular
 from tests.tolerance import assert_near
 
-# Well-conditioned operands leave some dozen units of the largest element.
+# With well-conditioned operands, errors are at most some dozen units of the largest element.
 CLOSE: dict[str, Any] = {"ulps": 64.0, "together": True, "weak": False}
 
 

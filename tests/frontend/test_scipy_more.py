@@ -261,8 +261,8 @@ def _points(*bounds: tuple[float, float]) -> list[np.ndarray]:
 
 
 COMPLEX_POINTS = [a + 1j * b for a, b in [_points((-6, 6), (-4, 6))]]
-# Arguments, and how many units SciPy and we may lie apart. Powers, exponentials and gamma functions
-# lose as many as the logarithm of their result is large; close parameters of hyp2f1 cancel.
+# Arguments, and the tolerance in units. Powers, exponentials and gamma functions lose as many units
+# as the logarithm of their result is large; hyp2f1 cancels for close parameters.
 FUNCTIONS: dict[str, tuple[list[np.ndarray], float]] = {
     "loggamma": (COMPLEX_POINTS, 256),
     "gamma": (COMPLEX_POINTS, 256),

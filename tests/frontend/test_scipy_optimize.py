@@ -53,8 +53,8 @@ def test_the_minimum_is_found(name: str, method: str, x64: bool) -> None:
         found = solve(gnp.array(start))
         assert bool(found.success)
         assert int(found.status) == 0
-        # No eigenvalue of a Hessian is below 0.03 at these minima, which are zero: so far off can
-        # point and value be where the gradient has this norm.
+        # At these minima, which are zero, no eigenvalue of the Hessian is below 0.03. This bounds
+        # the errors of point and value by the norm of the gradient.
         norm = float(gnp.linalg.norm(found.jac))
         assert float(gnp.linalg.norm(found.x - gnp.array(expected))) <= norm / 0.03 + 1e-5
         assert abs(float(found.fun)) <= norm**2 / (2 * 0.03) + 1e-9
@@ -78,7 +78,7 @@ def test_a_quadratic_function_and_its_estimated_hessian() -> None:
         assert bool(found.success)
         assert int(found.nit) <= peer.nit + 2
         np.testing.assert_allclose(found.x, np.linalg.solve(matrix, b), atol=1e-5 / 0.5)
-        # What was learned of the Hessian is true along the steps that were taken.
+        # The estimated inverse Hessian is right along the steps that were taken.
         np.testing.assert_allclose(found.hess_inv @ matrix, np.eye(6), atol=0.1)
 
 
@@ -108,7 +108,7 @@ def test_it_says_why_it_ended() -> None:
     assert not bool(endless.success)
     assert bool(gnp.isfinite(endless.fun) & gnp.all(gnp.isfinite(endless.x)))
     assert float(endless.fun) < -1e12
-    # At a kink the gradient is not zero, but no step leads lower.
+    # At a kink the gradient is not zero, but no step leads to a lower value.
     kink = minimize(lambda x: gnp.sum(gnp.abs(x - 0.25)), gnp.array([0.25, 4.0]), method="BFGS")
     assert not bool(kink.success)
     assert int(kink.status) == 3

@@ -24,7 +24,7 @@ QUATS = np.concatenate(
     ]
 )
 QUATS /= np.linalg.norm(QUATS, axis=1, keepdims=True)
-# Of a quaternion's rounding, products and angles make some.
+# Products and angles magnify the rounding of a quaternion to some units.
 UNITS = 16.0
 
 
@@ -84,7 +84,7 @@ def test_euler_angles_are_scipys(seq: str) -> None:
     given = np.asarray(gnp.array(angles), np.float64)
     dtype = mine.quat.dtype
     same_rotation(mine, theirs.Rotation.from_euler(seq, given))
-    # Near the edges of the middle angle the outer ones lose digits: a tenth of a radian here.
+    # The outer angles lose digits if the middle one is near an end: a tenth of a radian here.
     assert_near(mine.as_euler(seq), given.astype(dtype), 16 * UNITS)
     assert_near(mine.as_euler(seq, degrees=True), np.rad2deg(given).astype(dtype), 16 * UNITS)
     single = Rotation.from_euler(seq, gnp.rad2deg(gnp.array(angles[0])), degrees=True)
@@ -180,7 +180,7 @@ def test_they_are_pytrees_that_compile_map_and_have_derivatives_at_zero() -> Non
     def turned(v: Any) -> Any:
         return Rotation.from_rotvec(v).apply(gnp.array([1.0, 2.0, 3.0]))
 
-    # At no rotation the derivative is the cross product with the vector.
+    # At the identity, the derivative is the cross product with the vector.
     cross = -np.array([[0, -3, 2], [3, 0, -1], [-2, 1, 0]], np.float32)
     assert_near(gn.jacobian(turned)(gnp.zeros(3)), cross, UNITS)
     there_and_back = gn.jacobian(lambda v: Rotation.from_rotvec(v).as_rotvec())

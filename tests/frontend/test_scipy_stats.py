@@ -19,7 +19,7 @@ REAL = np.concatenate([RNG.normal(0, 3, 20), [0.0, 1.0, -1.0, 2.0]])
 WHOLE = np.arange(-2.0, 10.0)
 UNIT = np.concatenate([RNG.uniform(0, 1, 10), [0.05, 0.5, 0.95]])
 
-# Parameters without loc and scale; where the distribution is looked at.
+# Parameters without loc and scale, and points at which the distribution is tested.
 CASES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "norm": ((), REAL),
     "uniform": ((), REAL),

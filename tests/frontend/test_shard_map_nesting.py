@@ -156,7 +156,7 @@ def test_equals_the_unsharded_program(name: str) -> None:
     _check(outcome("gnomon", _program(layer, use, sharded=True)), expected)
 
 
-# Without types, the derivative inside is that of one device's loss by its own copy.
+# Without types, a derivative taken inside is that of one device's loss by its own copy.
 OWN_COPIES = ("grad in it", "vjp in it")
 
 

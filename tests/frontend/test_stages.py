@@ -78,7 +78,7 @@ def test_the_log_of_jit(caplog: pytest.LogCaptureFixture) -> None:
     earlier({"a": gnp.ones(3)}, 2)
     caplog.clear()
     with caplog.at_level(logging.WARNING, "gnomon.jit"), gn.explain_cache_misses():
-        earlier({"a": gnp.ones(4)}, 2)  # The option was off when it was compiled first.
+        earlier({"a": gnp.ones(4)}, 2)  # The option was off when the function was first compiled.
     (text,) = (r.getMessage() for r in caplog.records)
     assert "at the argument 'x'['a'], seen float32[3], but now given float32[4]" in text
     with gn.no_tracing():

@@ -32,7 +32,7 @@ class Gate:
 
     Attributes:
       compiled: how many programs have been compiled.
-      error: what compilations raise instead, where it is not None.
+      error: the error that compilations raise, unless it is None.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ def test_the_option(gate: Gate) -> None:
         # An explicit False is stronger.
         gate.opened.set()
         assert gn.jit(lambda x: x + 2, tiered=False)(1).item() == 3
-    # Where the option is off, a call waits for what was begun.
+    # With the option off, a call waits for a compilation that has begun.
     assert f(1).item() == 2
     assert gate.compiled == 2
     with pytest.raises(TypeError, match="tiered must be True, False or None"):
@@ -151,7 +151,7 @@ def test_an_error_of_the_compiler_is_raised_by_the_next_call(gate: Gate) -> None
     gate.opened.set()
     with pytest.raises(CompilationFailed, match="refused"):
         f.wait_for_compilation()
-    for _ in range(3):  # the first is the background's, then each call compiles
+    for _ in range(3):  # the first is the background's; each later call compiles
         with pytest.raises(CompilationFailed, match="refused"):
             f(1.0)
     gate.error = None

@@ -344,7 +344,7 @@ def test_partial_is_a_node() -> None:
 
 
 def test_partial_of_partials() -> None:
-    # What functools.partial bound stays static; what Partial bound stays a leaf.
+    # Arguments bound by functools.partial stay static; those bound by Partial stay leaves.
     static = tree_util.Partial(functools.partial(max, 9), 1)
     assert tree.leaves(static) == [1] and static(2) == 9
     assert tree.leaves(tree_util.Partial(tree_util.Partial(max, 9), 1)) == [9, 1]
@@ -389,7 +389,7 @@ def test_dictionaries_are_unflattened_in_the_order_of_jax() -> None:
     assert repr(tree.map(lambda x, y: x, t, t)) == repr(theirs)
     leaves, treedef = tree.flatten(t)
     assert repr(tree.unflatten(pickle.loads(pickle.dumps(treedef)), leaves)) == repr(theirs)
-    # In nodes whose data may be of any size, or have no hash.
+    # For nodes whose data may be of any size, or unhashable.
     for data in ("tag", ["no hash"]):
         box = tree.map(lambda x: x, {"k": _Box({"b": 1, "a": 2}, data)})["k"]
         assert (list(box.content), box.data) == (["a", "b"], data)

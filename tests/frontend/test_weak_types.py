@@ -25,7 +25,7 @@ def pushed(m: Any, f: Callable[..., Any], tangents: Any, *primals: Any) -> Any:
     return out, linear(*tangents)
 
 
-# Of a module like jax and one like jax.numpy.
+# Functions of a module like jax and a module like jax.numpy.
 CASES: dict[str, Case] = {
     "grad": lambda m, n: m.grad(lambda x: n.sin(x) * 2)(3.0),
     "grad, strong": lambda m, n: m.grad(lambda x: n.sin(x) * 2)(n.float32(3)),

@@ -43,7 +43,7 @@ def whole(function: Callable[..., int], *, to: Any = None, width: bool = False) 
 
     Args:
       function: the function of integers.
-      to: dtype of the result (default: of the operands).
+      to: the dtype of the result; by default that of the operands.
       width: pass the width in bits too, as the keyword ``bits``.
     """
 
@@ -58,7 +58,7 @@ def whole(function: Callable[..., int], *, to: Any = None, width: bool = False) 
 
 
 def wide(function: Callable[..., Any]) -> Reference:
-    """A function in long double (complex: of long doubles), rounded to the operands' dtype."""
+    """A function in long double or complex long double, rounded to the operands' dtype."""
 
     def reference(*arrays: np.ndarray) -> np.ndarray:
         dtype = arrays[0].dtype

@@ -20,7 +20,7 @@ class Operand:
       low, high: bounds of the uniform draw (floating and complex parts), or of the integers drawn.
       dtype: fixed dtype (indices, predicates), or ``None``: the dtype under test.
       values: edge values mixed in by the evaluation and compilation checks (not by derivatives).
-      draw: a sampler of its own, for operands that a uniform draw does not suit.
+      draw: a sampler for operands that should not be drawn uniformly.
     """
 
     shape: tuple[int, ...]
@@ -42,14 +42,14 @@ class Row:
       reference: the same function in plain NumPy or JAX, independent of the op's own evaluation;
         gets the NumPy operands only.
       dtypes: names of the dtypes under test (``"f32 f64 bf16 i32 u8 c64 bool"`` split at blanks).
-      differentiable: positions of the operands to differentiate by; empty where the verdict says
-        so.
+      differentiable: positions of the operands to differentiate by; empty if the verdict is that
+        there is no derivative.
       ulps: accuracy of the op in units of the dtype's epsilon, relative to the result's scale.
       label: tells rows of one op apart.
       bodies: for region ops, a function that builds the bodies for a dtype.
-      around: for ops that are tested among others (on operands with a property, or where only a
-        function of the results is determined): gets the op as a function from SSA values to a list
-        of them, and the values of the operands; returns the results.
+      around: surrounds the op with others, if its operands must have a property, or if only a
+        function of its results is determined. It gets the op, as a function from SSA values to a
+        list of them, and the values of the operands; it returns the results.
     """
 
     op: str

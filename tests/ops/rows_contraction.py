@@ -74,7 +74,7 @@ def _row(
         target = result_dtype(x.dtype)
         return out.astype(bool) if target == np.bool_ else out.astype(target)
 
-    # In results of few bits, differences of step 1e-5 do not show.
+    # In results of few bits, finite differences of step 1e-5 vanish.
     differences = result in (None, "f32", "f64", "c128")
     return Row(
         "dot_general",
@@ -129,7 +129,8 @@ ROWS = [
         result="i32",
         wide=True,
     ),
-    # Operands that the algorithm does not round: StableHLO's interpreter knows no algorithms.
+    # Operands that the algorithm does not round, because StableHLO's interpreter ignores
+    # algorithms.
     _row("algorithm", (3, 4), (4, 5), ((1,), (0,)), dtypes="f32 f64", precision="f64*f64->f64"),
     _row(
         "small-algorithm",

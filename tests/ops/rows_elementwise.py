@@ -206,7 +206,7 @@ _COMPARISONS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
 
 
 def _few(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A few numbers, so that equal ones meet, among them nan and zeros of both signs."""
+    """Draw from a few numbers, so that some pairs are equal; with nan and zeros of both signs."""
     values = np.array([0.0, -0.0, 1.0, -1.0, np.nan, np.inf, 2.0])
     chosen = values[rng.integers(0, len(values), (2, *shape))]
     if np.issubdtype(dtype, np.complexfloating):

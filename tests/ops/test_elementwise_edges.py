@@ -187,7 +187,7 @@ _DIFFERENTIABLE = [
 @pytest.mark.parametrize("op", _DIFFERENTIABLE)
 def test_derivatives_are_those_of_jax(op: str) -> None:
     arrays = operands(op, DTYPES["f32"])
-    # Squares of huge and of tiny divisors overflow on the way in JAX; nan has no side to be on.
+    # In JAX, squares of huge and of tiny divisors overflow; nan is on neither side of a branch cut.
     sizes = [np.where(a == 0, 1, np.abs(a)) for a in arrays]
     keep = np.all([(size > 1e-18) & (size < 1e18) for size in sizes], axis=0)
     arrays = [a[keep] for a in arrays]
@@ -212,7 +212,8 @@ def test_clamp_has_no_slope_at_its_bounds() -> None:
 
 
 def test_slopes_of_clamp_where_the_bounds_cross_are_not_those_of_the_lower() -> None:
-    # The result is the upper bound. As in JAX, only an operand above it passes the slope on to it.
+    # The result is the upper bound. As in JAX, only an operand above it gives that bound a
+    # gradient.
     x = np.array([-1.0, 0.25, 2.0, 0.5, np.nan], np.float32)
     low, high = np.ones(5, np.float32), np.array([0.5, 0.5, 0.5, 1.0, 2.0], np.float32)
     slopes = [_tangent("clamp", [low, x, high], wrt) for wrt in range(3)]

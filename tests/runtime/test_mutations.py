@@ -161,7 +161,7 @@ def check(intact: bytes, seed: int, kinds) -> None:
     try:
         found = use(bytes(data))
     except (gr.ArtifactError, KeyError, TypeError, ValueError) as error:
-        # Of a file without repaired checksums nothing but an error of the package may come.
+        # A file without repaired checksums must raise an error of the package.
         assert kinds is REPAIRED or isinstance(error, gr.ArtifactError), (seed, error)
         return
     if kinds is RAW:

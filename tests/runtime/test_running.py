@@ -432,7 +432,7 @@ def test_a_module_for_vulkan_runs_there(tmp_path) -> None:
     assert once.device.driver == "vulkan"
     expected = np.tanh(x) * np.linspace(0, 1, 33, dtype=np.float32)
     assert_each_near(np.asarray(once), expected, 8, scale=1.0)
-    twice = np.asarray(model(once))  # which stays on the device
+    twice = np.asarray(model(once))  # the result stays on the device
     assert_each_near(twice, np.tanh(expected) * np.asarray(weights), 8, scale=1.0)
     assert gr.load(tmp_path / "f.gnm")["f"].module.platform == "cpu"
     program = """
@@ -460,7 +460,7 @@ def test_a_module_for_a_plugin_runs_from_the_file(tmp_path, plugin, caplog) -> N
     model = gn.load(path)
     first = model(x, x)
     second = model(first["s"], x)
-    # Results stay on the device, and a donated one is given away.
+    # Results stay on the device, and a donated one is consumed.
     assert second["s"].device.platform == plugin
     assert first["s"].is_deleted()
     assert np.asarray(second["s"]).tolist() == [3, 3, 3]

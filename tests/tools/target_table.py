@@ -27,7 +27,8 @@ from gnomon.dialects.functions import Program
 from tests.ops.check import DTYPES, all_rows, draw_all, emit_row, types_of
 from tests.ops.row import Row
 
-# One target of each kind: other processors are like aarch64-linux, other GPUs like their family.
+# One target of each kind: other processors support the same ops as aarch64-linux, other GPUs the
+# same as their family.
 COLUMNS = ("cpu", "cuda", "rocm", "vulkan", "metal", "aarch64-linux", "wasm32")
 # The PJRT target: tests compile every op for TPUs and run it on a plugin for the CPU.
 PLUGIN = "tpu"
@@ -67,7 +68,7 @@ def cases() -> dict[str, Case]:
     for row in sorted(all_rows(), key=lambda row: "f32" not in row.dtypes.split()):
         names = row.dtypes.split()
         if f"gnomon.{row.op}" in HOST_OPS:
-            # Where Python evaluates the op, the ops that the row puts around it do not matter.
+            # If Python evaluates the op, the ops around it in the row do not matter.
             row = replace(row, around=None)
         found.setdefault(row.op, (row, DTYPES["f32" if "f32" in names else names[0]]))
     return found

@@ -20,7 +20,7 @@ func.func @main(%a: tensor<3x3xf32>) -> tensor<3x3xf32> {
   return %3 : tensor<3x3xf32>
 }
 """
-# It dies in the pass as a compiler does that is not Python's.
+# The process dies in the pass, like a compiler in native code.
 DIES = """
 import os, sys
 from gnomon.passes.pipeline import PASSES, Pass

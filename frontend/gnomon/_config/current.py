@@ -48,7 +48,7 @@ class Config(threading.local):
       enable_checks: programs are verified after each pass.
       no_execution: nothing is computed.
       allow_f16_reductions: `lax.reduce_sum` takes 16-bit floats.
-      transfer_guard: the action at transfers. There is one attribute more for each direction; see
+      transfer_guard: the action at transfers. There is one more attribute for each direction; see
         `gnomon._arrays.transfers`.
       guards_transfers: some transfers are logged or forbidden.
       guards_somewhere: ``guards_transfers`` is on in some thread; read from the class.
@@ -226,7 +226,7 @@ def _refresh_tokens() -> None:
 
 
 def follow_host_engine() -> None:
-    """Take notice of another engine of the host's platform, `platforms.set_host_engine`."""
+    """Update the tokens after `platforms.set_host_engine` changed the host's engine."""
     with _lock:
         _refresh_tokens()
 

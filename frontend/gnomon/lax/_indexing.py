@@ -64,9 +64,10 @@ class GatherScatterMode(enum.Enum):
     """The treatment of windows that are out of bounds, wholly or in part.
 
     Attributes:
-      CLIP: they are moved inside.
+      CLIP: such windows are moved inside.
       FILL_OR_DROP: a gather gives the fill value, a scatter writes nothing.
-      PROMISE_IN_BOUNDS: the caller promises that there are none; the result is undefined otherwise.
+      PROMISE_IN_BOUNDS: the caller promises that all are in bounds; otherwise the result is
+        undefined.
       ONE_HOT: a gather gives zeros, as products with one-hot vectors do, a scatter writes nothing.
     """
 

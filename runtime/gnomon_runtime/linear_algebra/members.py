@@ -64,5 +64,5 @@ def complex_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype of the parts of complex numbers, or of real ones themselves."""
+    """The dtype of the parts of a complex dtype; a real dtype unchanged."""
     return np.empty((), dtype).real.dtype

@@ -43,7 +43,8 @@ def gradients(step: int, empty: bool = True) -> Any:
 
     def draw(x: Any) -> Any:
         g = np.float32(rng.normal(size=np.shape(x)))
-        return np.where(np.abs(g) < 0.3, np.float32(0), g)  # zeros too: no division by them
+        # Zeros, by which no rule may divide.
+        return np.where(np.abs(g) < 0.3, np.float32(0), g)
 
     return jax.tree.map(draw, parameters(empty))
 
@@ -51,7 +52,7 @@ def gradients(step: int, empty: bool = True) -> Any:
 def trained(library: Any, name: str, jit: Any, rate: Any = None) -> list[Any]:
     rule = RULES[name] if rate is None else (rate, *RULES[name][1:])
     init, update, get_params = getattr(library, name)(*rule)
-    empty = name != "sm3"  # JAX's takes no empty array
+    empty = name != "sm3"  # JAX's rule refuses empty arrays
     state = init(parameters(empty))
     update, seen = jit(update), []
     for step in range(STEPS):
@@ -171,7 +172,7 @@ def test_a_state_goes_through_transformations() -> None:
 
     start = gn.numpy.array([0.0, 1.0])
     assert abs(float(gn.jit(final)(start)) - 6.0) < 0.5
-    # The iteration is linear in its start: one derivative for both, the same at each point.
+    # The iteration is linear in its start, so its derivative is the same everywhere.
     derivative = np.asarray(gn.jit(gn.grad(final))(start))
     difference = float(final(start + 1.0) - final(start)) / 2.0
     assert_near(derivative, np.full(2, difference, np.float32), units=64.0, scale=1.0)

@@ -116,7 +116,7 @@ def test_ill_conditioned_results_have_wide_tolerances() -> None:
     expected = reference(tested)
     moved = outcome(expected.values[0] + np.float32(1e-2))
     assert Judge(tested, expected).compare(moved, 8.0).failure is None
-    # Here none do.
+    # Here no digit comes from roundings.
     tested = program("{x}[::-1]", "{x} * 2", size=7)
     expected = reference(tested)
     moved = outcome(expected.values[0] * np.float32(1 + 1e-5))
