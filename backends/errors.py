@@ -20,6 +20,7 @@ __all__ = [
     "DistributedError",
     "ExecutionError",
     "GnomonRuntimeError",
+    "NotDynamic",
     "OutOfMemory",
     "UnsupportedOnTarget",
     "add_note",
@@ -44,6 +45,10 @@ class BackendUnavailable(GnomonRuntimeError):  # noqa: N818 - says what happened
     The message says what was looked for and what to install or set. Other platforms are not
     affected, and the next use of the platform looks again.
     """
+
+
+class NotDynamic(Exception):  # noqa: N818 - a verdict
+    """A program with symbolic dimensions is not compiled for all sizes; the message says why."""
 
 
 class CompilationError(GnomonRuntimeError):

@@ -21,6 +21,7 @@ from gnomon.backends.iree.compiler import (
     executable_key,
 )
 from gnomon.backends.iree.device import Device, devices_of
+from gnomon.backends.iree.dynamic.lowering import lower_for_all_sizes
 from gnomon.backends.iree.emission import (
     LocatedCode,
     check_code_kind,
@@ -39,6 +40,7 @@ from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import Dimension
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
 
@@ -128,6 +130,21 @@ class IreeBackend:
             code.encode() if code is not None else None, self._options(ProgramCost())
         )
         return artifact
+
+    def lower_for_all_sizes(self, program: Program) -> tuple[Artifact, list[Dimension]]:
+        """Lower a program with symbolic dimensions to one that runs for all sizes.
+
+        Returns:
+          The artifact, and the symbolic dimensions of the program's arrays.
+        Raises:
+          NotDynamic: it must be refined for the sizes of each call; the message says why.
+          UnsupportedOnTarget: it has an op or a dtype that the target does not support.
+        """
+        lowering, dimensions = lower_for_all_sizes(self.pipeline, program)
+        artifact = lowering.artifact()
+        options = self._options(ProgramCost(**vars(artifact.cost)))
+        artifact.plan = Plan(str(lowering.module).encode(), replace(options, data_tiling=False))
+        return artifact, dimensions
 
     def _options(self, cost: ProgramCost) -> CompileOptions:
         if self.target.capabilities.host_memory:
@@ -354,8 +371,7 @@ class IreeBackend:
 def _input_of(artifact: Artifact) -> bytes:
     """The compiler's input, as the artifact's plan says."""
     plan: Plan = artifact.plan
-    portable: bytes = artifact.portable
-    return portable if plan.code is None else plan.code
+    return artifact.portable if plan.code is None else plan.code
 
 
 def _with_input(plan: Plan, given: CompilerInput) -> Plan:

@@ -116,6 +116,7 @@ class Pipeline:
     Attributes:
       target: the target.
       forms: the forms of control flow to try, the best one first.
+      legalizations: the legalizations that run.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Pipeline:
     ) -> None:
         self.target = target
         self.forms = forms_of(legalizations)
-        self._legalizations = tuple(legalizations)
+        self.legalizations = tuple(legalizations)
 
     def lower(
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
@@ -213,8 +214,8 @@ class Pipeline:
         Returns:
           The input; None if programs for the target never call the BLAS.
         """
-        kept = tuple(one for one in self._legalizations if one.stage is not Stage.COMPILER_OPS)
-        if not of_stage(self._legalizations, Stage.COMPILER_OPS, self.target):
+        kept = tuple(one for one in self.legalizations if one.stage is not Stage.COMPILER_OPS)
+        if not of_stage(self.legalizations, Stage.COMPILER_OPS, self.target):
             return None
         module = self.read(artifact)
         if not has_control_flow(module):
@@ -239,21 +240,21 @@ class Pipeline:
         """The legalizations on the gnomon dialect: the rules of each stage, then its passes."""
         program = Program(module)
         for stage in DIALECT_STAGES:
-            rules = rules_of(self._legalizations, stage, self.target)
+            rules = rules_of(self.legalizations, stage, self.target)
             if rules:
                 yield Pass(
                     f"{stage.name.lower().replace('_', '-')}-ops",
                     f"rewrite {stage.value}",
                     functools.partial(_rewrite, program, rules),
                 )
-            for one in of_stage(self._legalizations, stage, self.target):
+            for one in of_stage(self.legalizations, stage, self.target):
                 if one.run is not None:
                     yield Pass(one.name, one.doc, _on_program(one.run, program, self.target))
 
     def _on_module(self, stage: Stage, names: _OpNames | None = None) -> Iterator[Pass]:
         # Between stages that share names, only declarations may be added.
         names = names or _OpNames()
-        for one in of_stage(self._legalizations, stage, self.target):
+        for one in of_stage(self.legalizations, stage, self.target):
             if one.run is not None:
                 yield Pass(one.name, one.doc, functools.partial(names.run, one, self.target))
 

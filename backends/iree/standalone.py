@@ -15,7 +15,7 @@ from typing import Any
 import iree.runtime as rt
 
 from gnomon.backends.compilation import Artifact
-from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.errors import NotDynamic, UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import check_serializable
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
@@ -26,6 +26,7 @@ from gnomon.backends.iree.targets import CPU, CPUS, incompatibility
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import Dimension
 from gnomon.dialects.types import TensorType
 from gnomon_runtime import artifact as artifacts
 from gnomon_runtime.linear_algebra.functions import FUNCTIONS
@@ -33,6 +34,7 @@ from gnomon_runtime.linear_algebra.functions import FUNCTIONS
 __all__ = [
     "StandaloneModule",
     "compile_standalone",
+    "compile_standalone_for_all_sizes",
     "compile_standalone_stablehlo",
     "level_of_this_machine",
 ]
@@ -112,6 +114,24 @@ def compile_standalone_stablehlo(module: ir.Module, target: str) -> StandaloneMo
     """Compile a module of StableHLO, which is not rewritten; see `compile_standalone`."""
     backend = _backend_of(target)
     return _compiled(backend, backend.lower_stablehlo(module))
+
+
+def compile_standalone_for_all_sizes(
+    program: Program, target: str
+) -> tuple[StandaloneModule, list[Dimension]]:
+    """Compile a program with symbolic dimensions once for all sizes; its module is consumed.
+
+    Returns:
+      The module, and the symbolic dimensions of the program's arrays.
+    Raises:
+      NotDynamic: the program must be refined for the sizes of each call; the message says why.
+      UnsupportedOnTarget, CompilationError: see `compile_standalone`.
+    """
+    backend = _backend_of(target)
+    if not backend.target.capabilities.host_memory:
+        raise NotDynamic(f"for {target!r}, dynamic shapes were not measured")
+    artifact, dimensions = backend.lower_for_all_sizes(program)
+    return _compiled(backend, artifact), dimensions
 
 
 def _backend_of(target: str) -> IreeBackend:

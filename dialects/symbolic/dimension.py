@@ -357,6 +357,13 @@ def exceeds(size: Any, limit: int) -> bool:
     return bool(size > limit)
 
 
+def surely_at_most(size: Any, limit: int) -> bool:
+    """Whether a size is at most a limit; a symbolic one, for all values of its variables."""
+    if not isinstance(size, Dimension):
+        return bool(size <= limit)
+    return bool(size.scope.bounds(size.polynomial)[1] <= limit)
+
+
 def larger(x: Any, y: Any) -> Any:
     """The maximum of two sizes; symbolic if the bounds do not decide it."""
     return _extremum("max", x, y)

@@ -29,6 +29,7 @@ from gnomon_runtime.errors import (
 )
 from gnomon_runtime.host import HostModule
 from gnomon_runtime.machine import choose_module, drivers
+from gnomon_runtime.sizes import check_sizes
 
 __all__ = ["Function", "LoadedArtifact", "load"]
 
@@ -213,7 +214,7 @@ class Function:
 
     def _chosen(self) -> tuple[Module, bytes]:
         if self._module is None:
-            if self.entry.is_symbolic:
+            if self.entry.is_symbolic and "sizes" not in self.entry.notes:
                 raise ArtifactIncompatibleError(
                     f"{self._owner.artifact.name}: the function {self.name!r} has symbolic "
                     "dimensions, so it has no compiled module; call it through "
@@ -269,6 +270,7 @@ class Function:
             arguments.push_ref(view)
             keep_alive.append(kept)
         self._check_donated(leaves)
+        self._check_sizes(leaves)
         for name in entry.weights:
             view, kept = self._owner.weight_on(name, device)
             arguments.push_ref(view)
@@ -303,6 +305,11 @@ class Function:
         borrowed: bool,
     ) -> Array:
         # A module that contradicts its signature must not be read beyond its end.
+        if any(isinstance(n, str) for n in shape):
+            found = tuple(view.shape)
+            if not _fits(found, shape):
+                raise self.error(f"returned a result of shape {found}, not {shape}", None)
+            shape = found
         size = math.prod(shape) * dtype.itemsize
         if view.byte_length != size:
             raise self.error(f"returned a result of {view.byte_length} bytes, not {size}", None)
@@ -315,7 +322,7 @@ class Function:
         if isinstance(leaf, Array) and leaf.is_usable_on(device):
             assert self._input_dtypes is not None
             shape, dtype = self.entry.inputs[index].shape, self._input_dtypes[index]
-            if leaf.shape == shape and leaf.dtype == dtype:
+            if _fits(leaf.shape, shape) and leaf.dtype == dtype:
                 return leaf.view(), None
             raise self._mismatch(index, leaf)
         return device.view_of(self._checked(index, leaf))
@@ -326,7 +333,7 @@ class Function:
         assert self._input_dtypes is not None
         dtype = self._input_dtypes[index]
         array = _as_array(leaf, dtype)
-        if array is None or array.shape != type_.shape or array.dtype != dtype:
+        if array is None or not _fits(array.shape, type_.shape) or array.dtype != dtype:
             raise self._mismatch(index, leaf)
         return array
 
@@ -338,6 +345,12 @@ class Function:
                     f"{self._name_of(index)} of {self.name} is donated, but it is also another "
                     "argument of the call; pass a copy (numpy.array) of one of them"
                 )
+
+    def _check_sizes(self, leaves: Sequence[Any]) -> None:
+        if self.entry.is_symbolic:
+            shapes = [np.shape(leaf) for leaf in leaves]
+            file = self._owner.artifact.name
+            check_sizes(self.entry.notes["sizes"], shapes, self._name_of, file)
 
     def _name_of(self, index: int) -> str:
         path = self.entry.in_tree.paths()[index]
@@ -380,6 +393,15 @@ class Function:
         inputs = ", ".join(map(str, self.entry.inputs))
         outputs = ", ".join(map(str, self.entry.outputs))
         return f"<{self.name} of {self._owner.artifact.name}: ({inputs}) -> ({outputs})>"
+
+
+def _fits(shape: tuple[int, ...], expected: tuple[Any, ...]) -> bool:
+    """Whether a shape matches the expected one; any size matches a symbolic dimension."""
+    if shape == expected:
+        return True
+    return len(shape) == len(expected) and all(
+        isinstance(n, str) or m == n for m, n in zip(shape, expected, strict=True)
+    )
 
 
 def _as_array(leaf: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:

@@ -48,6 +48,12 @@ def _aval(type_: TensorType, scope: SymbolicScope | None) -> ShapedArray:
     return shaped_array(tuple(sizes), dtype, type_.weak_type)
 
 
+def input_types(entry: Entry) -> tuple[ShapedArray, ...]:
+    """The types of an entry's arguments."""
+    scope = _scope(entry)
+    return tuple(_aval(t, scope) for t in entry.inputs)
+
+
 def _scope(entry: Entry) -> SymbolicScope | None:
     if "scope" not in entry.notes:
         return None

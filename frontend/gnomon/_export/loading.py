@@ -82,6 +82,9 @@ def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
         chosen = platform or ("cpu" if "cpu" in entry.platforms else None)
         if chosen in entry.sections["program"] and _deserialization.is_of_this_dialect(entry):
             text = artifact.program(entry.name, chosen).decode()
+            if entry.is_symbolic:
+                avals = _deserialization.input_types(entry)
+                return _saving.compile_symbolic(entry.name, avals, text, chosen)[0]
             return _saving.compile_module(text, chosen, entry.donated)
         if chosen not in entry.sections["portable"]:
             raise

@@ -7,17 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gnomon import tree_util
+from gnomon._arrays.aval import ShapedArray
 from gnomon._export.exported import Exported
 from gnomon._export.exporting import export
 from gnomon._export.serialization import WeightNames, add_function, new_writer
+from gnomon._export.size_notes import size_notes
 from gnomon.backends import platforms
-from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.errors import (
+    CompilationFailed,
+    CompilerCrashed,
+    NotDynamic,
+    UnsupportedOnTarget,
+)
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon_runtime.artifact import Module
 
-__all__ = ["compile_module", "compile_portable", "platform_of_target", "save"]
+__all__ = ["compile_module", "compile_portable", "compile_symbolic", "platform_of_target", "save"]
 
 _standalone: Any = Deferred("gnomon.backends.iree.standalone")
 
@@ -113,8 +120,8 @@ def save(
     Raises:
       ValueError: there is no such target.
       UnsupportedOnTarget: a target does not support a function.
-      NotImplementedError: a function calls Python, or is to be compiled for symbolic dimensions
-        or several devices.
+      NotImplementedError: a function calls Python, is to be compiled for several devices, or has
+        symbolic dimensions and needs their sizes to be compiled.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -132,7 +139,8 @@ def save(
                 f"the name of a function must be a non-empty string without dots, got {name!r}"
             )
         exported = given if isinstance(given, Exported) else _exported(name, given, wanted)
-        modules = []
+        modules: list[tuple[Module, bytes]] = []
+        sizes: dict[str, Any] = {}
         for target in dict.fromkeys(targets):
             platform = platform_of_target(target)
             if platform not in exported.programs:
@@ -140,20 +148,44 @@ def save(
                     f"{name} was exported for {', '.join(exported.platforms)}, but is to be "
                     f"compiled for {target!r}; export it for platforms=[{platform!r}, ...] too"
                 )
-            if exported.is_symbolic:
-                raise NotImplementedError(
-                    f"{name} has symbolic dimensions, but compiled modules have fixed sizes; save "
-                    "it with targets=[] for load_exported, or save a function that calls it"
-                )
             if exported.nr_devices > 1:
                 raise NotImplementedError(
                     f"{name} runs on {exported.nr_devices} devices, but the compiled modules of a "
                     "file run on one; save it with targets=[] for load_exported"
                 )
             text = exported.programs[platform]
-            modules.append(compile_module(text, target, exported.donated))
-        add_function(writer, name, exported, names, vjp_order=vjp_order, modules=modules)
+            if exported.is_symbolic:
+                module, sizes = compile_symbolic(name, exported.in_avals, text, target)
+                modules.append(module)
+            else:
+                modules.append(compile_module(text, target, exported.donated))
+        add_function(
+            writer, name, exported, names, vjp_order=vjp_order, modules=modules, sizes=sizes
+        )
     writer.write(path)
+
+
+def compile_symbolic(
+    name: str, avals: Sequence[ShapedArray], text: str, target: str
+) -> tuple[tuple[Module, bytes], dict[str, Any]]:
+    """Compile a function with symbolic dimensions for all sizes; the module, and the size notes.
+
+    Raises:
+      NotImplementedError: it must be compiled for the sizes of each call.
+    """
+    ensure_context()
+    program = Program(ir.Module.parse(text, context()))
+    try:
+        if platform_of_target(target) in ("tpu", *platforms.plugins()):
+            raise NotDynamic("a plugin compiles programs of fixed sizes")
+        made, dimensions = _standalone.compile_standalone_for_all_sizes(program, target)
+    except (NotDynamic, CompilationFailed, CompilerCrashed) as error:
+        raise NotImplementedError(
+            f"{name} has symbolic dimensions, and cannot be compiled for all sizes: {error}. Save "
+            "it with targets=[] for load_exported, which compiles it for the sizes of each call, "
+            "or save a function of fixed sizes that calls it"
+        ) from error
+    return _described(made), size_notes(avals, dimensions)
 
 
 def _exported(name: str, given: Any, platforms_: Sequence[str] | None) -> Exported:

@@ -92,6 +92,7 @@ def add_function(
     vjp_order: int = 0,
     modules: Sequence[tuple[Module, bytes]] = (),
     primal: str = "",
+    sizes: Mapping[str, Any] | None = None,
 ) -> None:
     """Add an exported function to an artifact.
 
@@ -103,6 +104,7 @@ def add_function(
       vjp_order: how many derivatives to add, as entries ``name.vjp``, ``name.vjp.vjp``, ...
       modules: the modules that the function was compiled to.
       primal: for a derivative, the name of the entry that it is the derivative of.
+      sizes: how sizes follow from shapes, for modules with symbolic dimensions.
     """
     notes: dict[str, Any] = {
         "dialect": dialect_fingerprint(),
@@ -117,6 +119,8 @@ def add_function(
         # As text, since some JSON readers round large integers.
         notes["scope"] = str(exported.scope.number)
         notes["constraints"] = list(exported.scope.constraints)
+    if sizes:
+        notes["sizes"] = dict(sizes)
     if exported.nr_devices > 1:
         notes["nr_devices"] = exported.nr_devices
         notes["in_shardings"] = to_notes(exported.in_shardings)

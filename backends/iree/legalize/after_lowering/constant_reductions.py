@@ -38,13 +38,13 @@ from gnomon.dialects.functions import symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, is_inexact, type_of
 
-__all__ = ["LEGALIZATIONS", "guard_reductions"]
+__all__ = ["IDEMPOTENT", "LEGALIZATIONS", "guard_reductions"]
 
 _REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
 _LOOPS = ("stablehlo.while", "scf.for")
 _BRANCHES = ("stablehlo.case", "stablehlo.if", "scf.if")
 # Regions with these ops alone combine equal numbers to the same number.
-_IDEMPOTENT = frozenset(
+IDEMPOTENT = frozenset(
     f"stablehlo.{name}"
     for name in ("maximum", "minimum", "and", "or", "not", "compare", "select", "return")
 )
@@ -115,7 +115,7 @@ class _Guard:
     def _reduction(self, op: ir.Operation) -> None:
         count = len(op.results)
         region = op.regions[0].blocks[0]
-        if any(inner.operation.name not in _IDEMPOTENT for inner in region.operations):
+        if any(inner.operation.name not in IDEMPOTENT for inner in region.operations):
             for i in range(count):
                 self._guard(op, i)
         known = [self._of(op.operands[i]) for i in range(count)]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from gnomon.dialects.emit import (
 )
 from gnomon.dialects.indexing.windows import Dimensions, Dims
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import SIGNED, TensorType, is_floating, type_of
 
 __all__ = ["LEGALIZATIONS"]
@@ -231,6 +233,11 @@ def _update_row(name: str, rows: ir.Value, number: ir.Value, new_row: ir.Value) 
 # ------------------------------------------------------------------------------------------ gather
 
 
+def _largest(shape: Sequence[Any]) -> int:
+    """The largest size; symbolic ones are left out, since they have 32 bits."""
+    return max((n for n in shape if not is_symbolic_dim(n)), default=0)
+
+
 def _gather(inst: Instance) -> Sequence[ir.Value] | None:
     operand_type, _ = inst.operand_types
     type_ = inst.type
@@ -242,7 +249,7 @@ def _gather(inst: Instance) -> Sequence[ir.Value] | None:
     storage = storage_of("gnomon.gather", operand_type.dtype)
     operand = storage.store(operand)
     params |= {"mode": "promise_in_bounds", "fill_value": 0}
-    starts, inside = _signed(indices, max(operand_type.shape, default=0)), None
+    starts, inside = _signed(indices, _largest(operand_type.shape)), None
     if dims.start_map:
         bounds = [operand_type.shape[d] - sizes[d] for d in dims.start_map]
         if inst.params["mode"] == "fill":

@@ -34,7 +34,8 @@ from gnomon.dialects.contract import REGISTRY, Op, bodies_of, lookup, params_of
 from gnomon.dialects.emit import constant
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import type_of
+from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.types import TensorType, type_of
 
 __all__ = [
     "LEGALIZATIONS",
@@ -84,15 +85,17 @@ def _fold(body: Body) -> None:
         if not _is_evaluated(op, definition):
             continue
         operands, results = operands_of(op), results_of(op)
-        if all(x in lengths for x in operands) and all(
-            type_of(r).size <= _ELEMENTS for r in results
-        ):
+        if all(x in lengths for x in operands) and all(_is_small(type_of(r)) for r in results):
             own = 0 if op.name == _CONSTANT else _LONG.get(op.name, 1)
             length = own + sum(lengths[x] for x in operands)
             lengths.update(dict.fromkeys(results, length))
             closed.append(op)
     if any(length > _SHORT for length in lengths.values()):
         _replace(closed, lengths)
+
+
+def _is_small(type_: TensorType) -> bool:
+    return not any_symbolic(type_.shape) and type_.size <= _ELEMENTS
 
 
 def _is_evaluated(op: ir.Operation, definition: Op) -> bool:

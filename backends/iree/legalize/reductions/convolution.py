@@ -33,6 +33,7 @@ from gnomon.dialects.contract import Instance
 from gnomon.dialects.convolution.geometry import Geometry, dilated
 from gnomon.dialects.emit import broadcast_scalar, convert, full, ops, reshape, transpose, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import surely_at_most
 from gnomon.dialects.types import TensorType, type_of
 
 __all__ = ["LEGALIZATIONS"]
@@ -61,7 +62,7 @@ def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
     out = tuple(inst.type.shape[d] for d in g.out_spec[2:])
     taps = min(math.prod(kernel), math.prod(out))
     depthwise = g.feature_group_count > 1 and depth == 1
-    few = inst.type.size * depth * math.prod(kernel) < _MIN_PRODUCTS
+    few = surely_at_most(inst.type.size * depth * math.prod(kernel), _MIN_PRODUCTS - 1)
     grouped = g.feature_group_count > 1 or g.batch_group_count > 1
     if depthwise or ((few or taps > _MAX_TAPS) and (takes_groups or not grouped)):
         return [_native(inst, g, lhs, rhs, features_last=depthwise)]
@@ -227,7 +228,9 @@ def _taps_of_kernel(product: _Product, lhs: ir.Value, rhs: ir.Value) -> ir.Value
     w = reshape(w, (groups, places, depth, features))
     if groups * depth * features == 1 and all(step == 1 for step in g.window_strides):
         result = _sum_of_multiples(taps, reshape(w, (places,)))
-    elif places == 1 or groups * rows * places * depth * type_of(x).dtype.itemsize <= _MAX_BYTES:
+    elif places == 1 or surely_at_most(
+        groups * rows * places * depth * type_of(x).dtype.itemsize, _MAX_BYTES
+    ):
         columns = taps[0] if places == 1 else ops.concatenate(*taps, dimension=2)
         result = product.multiply(columns, reshape(w, (groups, places * depth, features)))
     else:

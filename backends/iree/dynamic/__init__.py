@@ -1,0 +1,1 @@
+"""Programs with symbolic dimensions that are compiled once for all sizes."""
