@@ -57,9 +57,22 @@ def stablehlo(
     return list(created.results)
 
 
-def lower_to(name: str) -> Rule:
-    """A lowering to one StableHLO op with the same operands and results and no attributes."""
-    return lambda inst: stablehlo(name, inst.operands, inst.result_types)
+def lower_to(name: str, **parameters: str) -> Rule:
+    """A lowering to one StableHLO op with the same operands and results.
+
+    Args:
+      name: the name of the StableHLO op.
+      parameters: the op's parameters that become its attributes, by the attributes' names.
+    """
+
+    def lower(inst: Instance) -> list[ir.Value]:
+        attributes = {
+            attribute: inst.op.attributes[parameter].encode(inst.params[parameter])
+            for attribute, parameter in parameters.items()
+        }
+        return stablehlo(name, inst.operands, inst.result_types, **attributes)
+
+    return lower
 
 
 def parse(text: str) -> ir.Attribute:

@@ -16,8 +16,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NoReturn
 
-from gnomon.dialects.combinators import Tangents, require
+from gnomon.dialects.body import Body
+from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import Instance
+from gnomon.dialects.control_flow.bodies import check_arguments, in_front, instantiated
 from gnomon.dialects.errors import UnexpectedTracerError
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_inexact
@@ -83,9 +85,14 @@ def closed_over_error(kind: str, name: str) -> UnexpectedTracerError:
 
 
 def is_constant(inst: Instance, tangents: Tangents) -> bool:
-    """Whether all results have zero tangents: no argument has one, or no result is inexact."""
-    given = tangents[inst.params["consts"] :]
-    return all(t is None for t in given) or not inexact_types(inst.result_types)
+    """Whether all results have zero tangents: no argument has one, or no result is inexact.
+
+    Raises:
+      UnexpectedTracerError: a value that the function closes over has a tangent.
+    """
+    check_closed_over(inst, tangents)
+    arguments = tangents[inst.params["consts"] :]
+    return all(t is None for t in arguments) or not inexact_types(inst.result_types)
 
 
 def without_tangents(inst: Instance) -> tuple[list[ir.Value], list[ir.Value | None]]:
@@ -94,12 +101,40 @@ def without_tangents(inst: Instance) -> tuple[list[ir.Value], list[ir.Value | No
     return outs, [None] * len(outs)
 
 
+def tangents_by_wrt(inst: Instance, tangents: Tangents) -> list[ir.Value]:
+    """The tangents of the arguments by which the op is differentiated, as arrays."""
+    consts, wrt = inst.params["consts"], inst.params["wrt"]
+    mask = [i - consts in wrt for i in range(len(inst.operands))]
+    return instantiated(tangents, inst.operand_types, mask)
+
+
+def rebuild_batched(
+    inst: Instance,
+    operands: Values,
+    dims: Sequence[int | None],
+    bodies: Sequence[Body],
+    batched_results: Sequence[bool],
+) -> tuple[list[ir.Value], list[int | None]]:
+    """The op with batched bodies, whose batch dimensions are in front, and its batch dimensions."""
+    results = inst.op.build(in_front(operands, dims), inst.params, bodies)
+    return results, [0 if batched else None for batched in batched_results]
+
+
 def inexact_types(types: Sequence[TensorType]) -> list[TensorType]:
     """The types that have tangents."""
     return [t for t in types if is_inexact(t.dtype)]
 
 
-def check_wrt(op: str, consts: int, wrt: Sequence[int], types: Sequence[TensorType]) -> None:
+def check_function(
+    op: str, types: Sequence[TensorType], consts: int, wrt: Sequence[int], bodies: Sequence[Body]
+) -> list[TensorType]:
+    """Check the function of an op, its first body; return the types of the results."""
+    _check_wrt(op, consts, wrt, types)
+    check_arguments(op, "function", types, bodies[0].argument_types, "its operands")
+    return bodies[0].result_types
+
+
+def _check_wrt(op: str, consts: int, wrt: Sequence[int], types: Sequence[TensorType]) -> None:
     """Check that an op is differentiated by arguments of inexact dtypes."""
     arguments = types[consts:]
     for i in wrt:

@@ -13,18 +13,18 @@ from gnomon.dialects.control_flow.bodies import (
     chosen,
     either,
     evaluate_body,
-    in_front,
     inline_body,
-    instantiated,
+    least_fixed_point,
     spread,
     transpose_body,
 )
 from gnomon.dialects.custom_derivatives import (
-    check_closed_over,
-    check_wrt,
+    check_function,
     inexact_types,
     is_constant,
     raise_no_rule,
+    rebuild_batched,
+    tangents_by_wrt,
     without_tangents,
 )
 from gnomon.dialects.emit import zeros
@@ -41,16 +41,17 @@ def _infer_jvp(
     bodies: Sequence[Body],
 ) -> tuple[TensorType, ...]:
     require(len(bodies) in (1, 2), "custom_jvp", f"one or two bodies, got {len(bodies)}")
-    check_wrt("custom_jvp", consts, wrt, types)
-    check_arguments("custom_jvp", "function", types, bodies[0].argument_types, "its operands")
-    results = bodies[0].result_types
+    results = check_function("custom_jvp", types, consts, wrt, bodies)
     if len(bodies) == 2:
-        given = [*types, *(types[consts + i] for i in wrt)]
-        what = "its operands and tangents"
-        check_arguments("custom_jvp", "rule", given, bodies[1].argument_types, what)
-        expected = [*results, *inexact_types(results)]
+        check_arguments(
+            "custom_jvp",
+            "rule",
+            [*types, *(types[consts + i] for i in wrt)],
+            bodies[1].argument_types,
+            "its operands and tangents",
+        )
         require(
-            bodies[1].result_types == expected,
+            bodies[1].result_types == [*results, *inexact_types(results)],
             "custom_jvp",
             "the rule must return the function's results and their tangents",
         )
@@ -74,28 +75,25 @@ def _depends_through_bodies(body: Body, first: int) -> bool:
 def _tangents_by_rule(
     inst: Instance, tangents: Tangents, keep_apart: bool
 ) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    check_closed_over(inst, tangents)
     if is_constant(inst, tangents):
         return without_tangents(inst)
     if len(inst.bodies) < 2:
         raise_no_rule(inst)
-    consts, wrt = inst.params["consts"], inst.params["wrt"]
     rule, count = inst.bodies[1], len(inst.result_types)
-    wanted = [i - consts in wrt for i in range(len(inst.operands))]
-    given = instantiated(tangents, inst.operand_types, wanted)
+    incoming = tangents_by_wrt(inst, tangents)
     inexact = [is_inexact(t.dtype) for t in inst.result_types]
     if not (keep_apart and _depends_through_bodies(rule, len(inst.operands))):
-        values = rule.inline([*inst.operands, *given])
+        values = rule.inline([*inst.operands, *incoming])
         return values[:count], spread(values[count:], inexact)
     # A loop in the rule may mix primal and tangent values, but its linearization separates them.
     # The rule is linear in the tangents, so its derivative in their direction, at any point, is
     # the rule itself.
-    nonzero = [False] * len(inst.operands) + [True] * len(given)
+    nonzero = [False] * len(inst.operands) + [True] * len(incoming)
     parts = inst.engine.linearize(rule, nonzero)
     results = len(parts.out_nonzero)
-    values = parts.forward.inline([*inst.operands, *(zeros(type_of(t)) for t in given)])
-    found = spread(parts.linear.inline([*values[results:], *given]), parts.out_nonzero)
-    return values[:count], spread(found[count:], inexact)
+    values = parts.forward.inline([*inst.operands, *(zeros(type_of(t)) for t in incoming)])
+    outgoing = spread(parts.linear.inline([*values[results:], *incoming]), parts.out_nonzero)
+    return values[:count], spread(outgoing[count:], inexact)
 
 
 def _batch_jvp(
@@ -107,19 +105,18 @@ def _batch_jvp(
     if len(inst.bodies) == 2:
         consts = inst.params["consts"]
         inexact = [is_inexact(t.dtype) for t in inst.result_types]
-        given = [*mapped, *(mapped[consts + i] for i in inst.params["wrt"])]
-        while True:
-            rule, found = inst.engine.batch(
-                inst.bodies[1], given, axis, [*out, *chosen(out, inexact)]
-            )
-            tangents = [bool(m) for m in spread(found[len(out) :], inexact)]
-            grown = either(out, either(found[: len(out)], tangents))
-            if grown == out:
-                break
-            out = grown
+        arguments = [*mapped, *(mapped[consts + i] for i in inst.params["wrt"])]
+
+        def step(out: list[bool]) -> tuple[Body, list[bool]]:
+            """The rule, whose results are batched at least as the function's; those batched."""
+            forced = [*out, *chosen(out, inexact)]
+            rule, batched = inst.engine.batch(inst.bodies[1], arguments, axis, forced)
+            tangents = [bool(b) for b in spread(batched[len(out) :], inexact)]
+            return rule, either(batched[: len(out)], tangents)
+
+        rule, out = least_fixed_point(out, step)
         bodies = [inst.engine.batch(inst.bodies[0], mapped, axis, out)[0], rule]
-    results = inst.op.build(in_front(operands, dims), inst.params, bodies)
-    return results, [0 if m else None for m in out]
+    return rebuild_batched(inst, operands, dims, bodies, out)
 
 
 _EXAMPLE_JVP = """\

@@ -23,11 +23,12 @@ from gnomon.dialects.control_flow.bodies import (
     transpose_body,
 )
 from gnomon.dialects.custom_derivatives import (
-    check_closed_over,
-    check_wrt,
+    check_function,
     inexact_types,
     is_constant,
     raise_no_rule,
+    rebuild_batched,
+    tangents_by_wrt,
     without_tangents,
 )
 from gnomon.dialects.emit import move_dim, ops
@@ -44,22 +45,20 @@ def _infer_vjp(
     bodies: Sequence[Body],
 ) -> tuple[TensorType, ...]:
     require(len(bodies) in (1, 3), "custom_vjp", f"one or three bodies, got {len(bodies)}")
-    check_wrt("custom_vjp", consts, wrt, types)
-    check_arguments("custom_vjp", "function", types, bodies[0].argument_types, "its operands")
-    results = bodies[0].result_types
+    results = check_function("custom_vjp", types, consts, wrt, bodies)
     if len(bodies) == 3:
         _, forward, backward = bodies
         check_arguments("custom_vjp", "forward rule", types, forward.argument_types, "its operands")
-        given = forward.result_types
+        residuals = forward.result_types[len(results) :]
         require(
-            given[: len(results)] == results,
+            forward.result_types[: len(results)] == results,
             "custom_vjp",
             "the forward rule must return the function's results, then residuals",
         )
         check_arguments(
             "custom_vjp",
             "backward rule",
-            [*types[:consts], *given[len(results) :], *inexact_types(results)],
+            [*types[:consts], *residuals, *inexact_types(results)],
             backward.argument_types,
             "constants, residuals and cotangents",
         )
@@ -83,7 +82,6 @@ def _no_forward_mode(inst: Instance, *rest: Any) -> NoReturn:
 
 
 def _jvp_vjp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    check_closed_over(inst, tangents)
     if is_constant(inst, tangents):
         return without_tangents(inst)
     _no_forward_mode(inst)
@@ -92,23 +90,19 @@ def _jvp_vjp(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list[i
 def _linearize_vjp(
     inst: Instance, tangents: Tangents
 ) -> tuple[list[ir.Value], list[ir.Value | None]]:
-    check_closed_over(inst, tangents)
     if is_constant(inst, tangents):
         return without_tangents(inst)
     if len(inst.bodies) < 3:
         raise_no_rule(inst)
     _, forward, backward = inst.bodies
-    consts, wrt = inst.params["consts"], inst.params["wrt"]
     outs, residuals = split(forward.inline(inst.operands), len(inst.result_types))
-    wanted = [i - consts in wrt for i in range(len(inst.operands))]
-    given = instantiated(tangents, inst.operand_types, wanted)
-    fixed = [*inst.operands[:consts], *residuals]
-    found = custom_vjp_tangents.build(
-        [*fixed, *given],
+    fixed = [*inst.operands[: inst.params["consts"]], *residuals]
+    outgoing = custom_vjp_tangents.build(
+        [*fixed, *tangents_by_wrt(inst, tangents)],
         {"consts": len(fixed), "name": inst.params["name"]},
         [backward.clone()],
     )
-    return outs, spread(found, [is_inexact(t.dtype) for t in inst.result_types])
+    return outs, spread(outgoing, [is_inexact(t.dtype) for t in inst.result_types])
 
 
 def _batch_vjp(
@@ -122,21 +116,21 @@ def _batch_vjp(
         consts = inst.params["consts"]
         _, forward, backward = inst.bodies
         forced = [*out, *[False] * (len(forward.results) - count)]
-        batched_forward, given = batch(forward, mapped, axis, forced)
-        out = given[:count]
+        batched_forward, leaving = batch(forward, mapped, axis, forced)
+        out = leaving[:count]
         inexact = [is_inexact(t.dtype) for t in inst.result_types]
         wrt_mapped = [mapped[consts + i] for i in inst.params["wrt"]]
-        flags = [*mapped[:consts], *given[count:], *chosen(out, inexact)]
-        batched_backward, found = batch(backward, flags, axis, wrt_mapped)
+        flags = [*mapped[:consts], *leaving[count:], *chosen(out, inexact)]
+        batched_backward, cotangents = batch(backward, flags, axis, wrt_mapped)
         bodies = [
             batch(inst.bodies[0], mapped, axis, out)[0],
             batched_forward,
             _summed(
-                batched_backward, [f and not m for f, m in zip(found, wrt_mapped, strict=True)]
+                batched_backward,
+                [ct and not m for ct, m in zip(cotangents, wrt_mapped, strict=True)],
             ),
         ]
-    results = inst.op.build(in_front(operands, dims), inst.params, bodies)
-    return results, [0 if m else None for m in out]
+    return rebuild_batched(inst, operands, dims, bodies, out)
 
 
 def _summed(body: Body, over_batch: Sequence[bool]) -> Body:
@@ -144,8 +138,8 @@ def _summed(body: Body, over_batch: Sequence[bool]) -> Body:
 
     def emit(*arguments: ir.Value) -> list[ir.Value]:
         return [
-            ops.reduce_sum(ct, axes=(0,)) if wanted else ct
-            for ct, wanted in zip(body.inline(arguments), over_batch, strict=True)
+            ops.reduce_sum(ct, axes=(0,)) if is_summed else ct
+            for ct, is_summed in zip(body.inline(arguments), over_batch, strict=True)
         ]
 
     return Body.build(body.argument_types, emit)
@@ -199,16 +193,16 @@ def _infer_tangents(
     *types: TensorType, consts: int, name: str, bodies: Sequence[Body]
 ) -> tuple[TensorType, ...]:
     (backward,) = bodies
-    given = backward.argument_types
+    arguments = backward.argument_types
     check_arguments(
-        "custom_vjp_tangents", "backward rule", types[:consts], given[:consts], "its constants"
+        "custom_vjp_tangents", "backward rule", types[:consts], arguments[:consts], "its constants"
     )
     require(
         backward.result_types == list(types[consts:]),
         "custom_vjp_tangents",
         "the results of the backward rule must have the types of the tangents",
     )
-    return tuple(given[consts:])
+    return tuple(arguments[consts:])
 
 
 def _no_tangents(*operands: np.ndarray, name: str, **params: Any) -> NoReturn:
@@ -220,10 +214,10 @@ def _transpose_tangents(
 ) -> list[ir.Value | None]:
     consts = inst.params["consts"]
     seeds = instantiated(cotangents, inst.result_types, [True] * len(cotangents))
-    found = inst.bodies[0].inline([*inst.operands[:consts], *seeds])
+    inputs = inst.bodies[0].inline([*inst.operands[:consts], *seeds])
     return [
         None if not is_linear else ct
-        for ct, is_linear in zip([None] * consts + found, linear, strict=True)
+        for ct, is_linear in zip([None] * consts + inputs, linear, strict=True)
     ]
 
 

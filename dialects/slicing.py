@@ -9,7 +9,7 @@ import numpy as np
 
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INTS
-from gnomon.dialects.combinators import Tangents, Values, jvp_linear, require, stablehlo, to_front
+from gnomon.dialects.combinators import Tangents, Values, jvp_linear, lower_to, require, to_front
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.emit import full, ops, zeros
 from gnomon.dialects.mlir import ir
@@ -77,17 +77,6 @@ def _batch_slice(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis)
     return inst.op.build([x], params), [at]
 
 
-def _lower_slice(inst: Instance) -> list[ir.Value]:
-    return stablehlo(
-        "slice",
-        inst.operands,
-        inst.result_types,
-        start_indices=INTS.encode(inst.params["start"]),
-        limit_indices=INTS.encode(inst.params["limit"]),
-        strides=INTS.encode(inst.params["strides"]),
-    )
-
-
 slice_ = Op(
     name="slice",
     doc="every strides-th element from start up to, not including, limit in each dimension",
@@ -102,7 +91,7 @@ slice_ = Op(
     transpose=_transpose_slice,
     batch=_batch_slice,
     sharding=sharding_rules.resized,
-    lower=_lower_slice,
+    lower=lower_to("slice", start_indices="start", limit_indices="limit", strides="strides"),
 )
 
 
@@ -238,17 +227,6 @@ def _batch_pad(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -
     return [ops.select(mask, spread, padded)], [0]
 
 
-def _lower_pad(inst: Instance) -> list[ir.Value]:
-    return stablehlo(
-        "pad",
-        inst.operands,
-        inst.result_types,
-        edge_padding_low=INTS.encode(inst.params["low"]),
-        edge_padding_high=INTS.encode(inst.params["high"]),
-        interior_padding=INTS.encode(inst.params["interior"]),
-    )
-
-
 pad = Op(
     name="pad",
     doc="x with a padding value around it and between its elements; negative padding crops",
@@ -263,5 +241,7 @@ pad = Op(
     transpose=_transpose_pad,
     batch=_batch_pad,
     sharding=sharding_rules.resized,
-    lower=_lower_pad,
+    lower=lower_to(
+        "pad", edge_padding_low="low", edge_padding_high="high", interior_padding="interior"
+    ),
 )

@@ -104,13 +104,6 @@ def _batch_broadcast(inst: Instance, operands: Values, dims: Dims, axis: MappedA
     return inst.op.build([x], params), [to]
 
 
-def _lower_broadcast(inst: Instance) -> list[ir.Value]:
-    dims = INTS.encode(inst.params["dims"])
-    return stablehlo(
-        "broadcast_in_dim", inst.operands, inst.result_types, broadcast_dimensions=dims
-    )
-
-
 broadcast_in_dim = Op(
     name="broadcast_in_dim",
     doc="x broadcast along new dimensions and along dimensions of size 1",
@@ -124,7 +117,7 @@ broadcast_in_dim = Op(
     transpose=_transpose_broadcast,
     batch=_batch_broadcast,
     sharding=sharding_rules.expanded,
-    lower=_lower_broadcast,
+    lower=lower_to("broadcast_in_dim", broadcast_dimensions="dims"),
 )
 
 
@@ -192,11 +185,6 @@ def _batch_transpose(inst: Instance, operands: Values, dims: Dims, axis: MappedA
     return inst.op.build([x], {"permutation": permutation}), [0]
 
 
-def _lower_transpose(inst: Instance) -> list[ir.Value]:
-    permutation = INTS.encode(inst.params["permutation"])
-    return stablehlo("transpose", inst.operands, inst.result_types, permutation=permutation)
-
-
 transpose = Op(
     name="transpose",
     doc="permute the dimensions: dimension i of the result is dimension permutation[i] of x",
@@ -210,7 +198,7 @@ transpose = Op(
     transpose=_transpose_transpose,
     batch=_batch_transpose,
     sharding=sharding_rules.transposed,
-    lower=_lower_transpose,
+    lower=lower_to("transpose", permutation="permutation"),
 )
 
 
@@ -255,11 +243,6 @@ def _batch_concatenate(inst: Instance, operands: Values, dims: Dims, axis: Mappe
     return inst.op.build(parts, {"dimension": inst.params["dimension"] + 1}), [0]
 
 
-def _lower_concatenate(inst: Instance) -> list[ir.Value]:
-    dimension = INT.encode(inst.params["dimension"])
-    return stablehlo("concatenate", inst.operands, inst.result_types, dimension=dimension)
-
-
 _EXAMPLE_CONCATENATE = """\
 %operands = builtin.unrealized_conversion_cast %x, %y
     : tensor<4xf32>, tensor<2xf32> to tuple<tensor<4xf32>, tensor<2xf32>>
@@ -279,7 +262,7 @@ concatenate = Op(
     transpose=_transpose_concatenate,
     batch=_batch_concatenate,
     sharding=sharding_rules.concatenated,
-    lower=_lower_concatenate,
+    lower=lower_to("concatenate", dimension="dimension"),
 )
 
 

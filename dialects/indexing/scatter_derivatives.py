@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +27,28 @@ from gnomon.dialects.types import (
 )
 
 UINT32 = np.dtype(np.uint32)
+
+# A rule that gives the cotangents of the operand and of the updates; either may be None.
+_Transpose: TypeAlias = "Callable[[Instance, ir.Value, Sequence[bool]], list[ir.Value | None]]"
+
+
+def _transpose(rule: _Transpose) -> Callable[..., list[ir.Value | None]]:
+    """The transpose rule of a scatter, from one for scatters that write something."""
+
+    @functools.wraps(rule)
+    def transpose(
+        inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+    ) -> list[ir.Value | None]:
+        require_linear_in(inst, linear, 0, 2)
+        (cotangent,) = cotangents
+        if cotangent is None:
+            return [None, None, None]
+        if writes_nothing(inst):
+            return [cotangent if linear[0] else None, None, None]
+        operand, updates = rule(inst, cotangent, linear)
+        return [operand, None, updates]
+
+    return transpose
 
 
 def _read_back(inst: Instance, source: ir.Value, fill: Any) -> ir.Value:
@@ -56,18 +79,13 @@ def jvp_add(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value |
     return [_scatter_add_like(inst, operand, updates)]
 
 
+@_transpose
 def transpose_add(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+    inst: Instance, cotangent: ir.Value, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
     """The transpose of `scatter_add`: the cotangent, and its reads at the indices."""
-    require_linear_in(inst, linear, 0, 2)
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
-    updates = None
-    if linear[2] and not writes_nothing(inst):
-        updates = _read_back(inst, cotangent, 0)
-    return [cotangent if linear[0] else None, None, updates]
+    updates = _read_back(inst, cotangent, 0) if linear[2] else None
+    return [cotangent if linear[0] else None, updates]
 
 
 def _winners(inst: Instance) -> tuple[ir.Value, ir.Value]:
@@ -114,16 +132,11 @@ def jvp_set(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value |
     return [_scatter_add_like(inst, kept, _masked(wins, updates))]
 
 
+@_transpose
 def transpose_set(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+    inst: Instance, cotangent: ir.Value, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
     """The transpose of `scatter`: the cotangent where the operand remains, and its reads."""
-    require_linear_in(inst, linear, 0, 2)
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
-    if writes_nothing(inst):
-        return [cotangent if linear[0] else None, None, None]
     unique = inst.params["unique_indices"]
     operand = updates = None
     unwritten, wins = (None, None) if unique else _winners(inst)
@@ -136,7 +149,7 @@ def transpose_set(
     if linear[2]:
         updates = _read_back(inst, cotangent, 0)
         updates = updates if wins is None else _masked(wins, updates)
-    return [operand, None, updates]
+    return [operand, updates]
 
 
 def _require_unique(inst: Instance) -> None:
@@ -164,20 +177,15 @@ def jvp_mul(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value |
     return [add_tangents(operand, term)]
 
 
+@_transpose
 def transpose_mul(
-    inst: Instance, cotangents: Tangents, linear: Sequence[bool]
+    inst: Instance, cotangent: ir.Value, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
     """The transpose of `scatter_mul`, which is linear in one of its two factors at a time."""
-    require_linear_in(inst, linear, 0, 2)
-    (cotangent,) = cotangents
-    if cotangent is None:
-        return [None, None, None]
-    if writes_nothing(inst):
-        return [cotangent if linear[0] else None, None, None]
     if linear[0]:
-        return [inst.op(cotangent, *inst.operands[1:], **inst.params), None, None]
+        return [inst.op(cotangent, *inst.operands[1:], **inst.params), None]
     _require_unique(inst)
-    return [None, None, _read_back(inst, ops.mul(cotangent, inst.operands[0]), 0)]
+    return [None, _read_back(inst, ops.mul(cotangent, inst.operands[0]), 0)]
 
 
 def jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
