@@ -214,7 +214,7 @@ class ExecutableCache:
             self._evict()
 
     def _write(self, key: str, payload: bytes) -> bool:
-        """Writes an entry; False where it cannot be."""
+        """Writes an entry; returns False if it cannot be written."""
         size = len(payload) + len(_MAGIC) + _DIGEST_BYTES
         if size > self.max_bytes:
             logger.info("not cached: %d bytes exceed the bound of %d", size, self.max_bytes)

@@ -97,8 +97,8 @@ class ExecutionError(GnomonRuntimeError):
 class DistributedError(GnomonRuntimeError):
     """The processes of a program cannot continue.
 
-    One of them did not come, died, lost its connection or compiled another program than the others;
-    the message says which. Start all of them again: the connection cannot be repaired.
+    One of them did not connect, died, lost its connection, or compiled another program than the
+    others; the message says which. Start all of them again: the connection cannot be repaired.
     """
 
 

@@ -107,8 +107,8 @@ class PaddedRange(NamedTuple):
 
     Attributes:
       first, last: the range of the elements; the last one is not included.
-      begin: the place of the first of them in the result.
-      step: the distance of neighbours in the result.
+      begin: the position of the first of these in the result.
+      step: the distance between neighbours in the result.
     """
 
     first: int

@@ -73,7 +73,7 @@ def element_type(dtype: np.dtype[Any]) -> Any:
 
 
 class Pending:
-    """A program that may still run: the semaphore that it raises to 1, and the fence of that."""
+    """A program that may still run: the semaphore that it raises to 1, and a fence for it."""
 
     __slots__ = ("fence", "forks", "semaphore", "state")
 

@@ -47,7 +47,7 @@ _binding: Any = Deferred("iree.runtime._binding")
 # The drivers that compute in Python's memory.
 _HOST_DRIVERS = ("local-sync", "local-task")
 
-# A driver's requirements on the machine, for the error that it is missing.
+# The requirements of each driver, for the error that is raised if it is missing.
 _NEEDS = {
     "cuda": "NVIDIA's driver (libcuda.so.1) and a GPU that `nvidia-smi` lists",
     "hip": "AMD's ROCm runtime (libamdhip64.so) and a GPU that `rocminfo` lists",

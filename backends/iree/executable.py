@@ -514,7 +514,7 @@ def _freeze(types: Sequence[ArrayType]) -> tuple[tuple[tuple[int, ...], np.dtype
 
 
 def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
-    """A `run` that records the call, and the program that it starts until that has ended."""
+    """A `run` that records the call, and the started program until its end."""
 
     def recording(self: Executable, buffers: Sequence[Buffer]) -> list[Buffer]:
         started = recorder.now()

@@ -98,7 +98,7 @@ def compile_standalone(program: Program, target: str) -> StandaloneModule:
     """Compile a program; its module is consumed.
 
     Args:
-      program: its public function is ``main``.
+      program: the program; its public function is ``main``.
       target: a name that `find_target` takes; ``"cpu"`` is the level of this machine.
 
     Raises:

@@ -275,10 +275,10 @@ def _count_kernels(ir: CompilerIR, module: int) -> int:
 def _drop_barriers(ir: CompilerIR, op: int) -> None:
     """Remove the barriers after results of kernels, in place.
 
-    They have done their work when kernels are formed: they kept values out of other kernels. Left
-    in place, they would split the program, since the host waits at each. IREE 3.13's Vulkan driver
-    also frees an allocation too early if its parts are used through barriers, and other values
-    overwrite it.
+    Their purpose, keeping values out of other kernels, is fulfilled when kernels are formed. If
+    they stayed, they would split the program, since the host waits at each. IREE 3.13's Vulkan
+    driver also frees an allocation too early if its parts are used through barriers, and other
+    values overwrite it.
     """
     for block in ir.blocks(op):
         for inner in ir.operations(block):

@@ -34,7 +34,7 @@ class Config(threading.local):
       enable_custom_prng: `random.PRNGKey` makes typed keys.
       legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
       log_compiles, explain_cache_misses, no_tracing: how `jit` reports or refuses a new signature.
-      explain_compiles: whether `jit` writes how far a compilation is.
+      explain_compiles: whether `jit` shows the progress of compilations.
       watches_tracing: one of those three is on.
       disable_jit: jitted functions, loops and branches run as plain Python.
       tiered: first calls of jitted functions are evaluated while they are compiled.
@@ -42,7 +42,7 @@ class Config(threading.local):
       checks_values: one of those two is on.
       checks_somewhere: ``checks_values`` is on in some thread; read from the class, which is
         cheaper.
-      checks_operands: numpy functions must check their operands, so short cuts are off.
+      checks_operands: numpy functions must check their operands, so their fast paths are off.
       operands_somewhere: ``checks_operands`` is on in some thread; read from the class.
       check_tracer_leaks: traced values that outlive their function raise.
       enable_checks: programs are verified after each pass.

@@ -110,7 +110,7 @@ def test_errors_of_abstractify_are_raised_unchanged(caller: Caller) -> None:
         for tree in (bad, [1.0, {"a": bad}], Point(1.0, bad)):
             with pytest.raises(TypeError, match="valid argument"):
                 cache.lookup((1.0, tree), {}, None)
-    # What was collected before the error is gone.
+    # The leaves collected before the error are gone.
     assert cache.lookup((1.0,), {}, None)[1] == [1.0]
 
 
@@ -316,7 +316,7 @@ def test_memory_does_not_grow(caller: Caller) -> None:
 
 def test_a_cache_in_a_cycle_is_collected() -> None:
     class Owner:
-        """As a jitted function: it owns the cache, whose callbacks and entries refer to it."""
+        """Like a jitted function, owns the cache, whose callbacks and entries refer to it."""
 
         def __init__(self) -> None:
             self.cache = SignatureCache(self.abstractify, self.flatten, FakeArray, (0,))

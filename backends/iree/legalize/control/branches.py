@@ -1,8 +1,9 @@
 """Branches: if all are cheap, all are computed, and the result is selected.
 
-For a ``stablehlo.case``, IREE decides on the host, which waits for the index and keeps the branches
-from being fused with the program around them. Inside loops, IREE also fails to schedule some
-branches (``failed to solve for timepoint coverage``, seen for the gradient of a scan with a cond).
+IREE chooses the branch of a ``stablehlo.case`` on the host, which waits for the index and keeps the
+branches from being fused with the program around them. Inside loops, IREE also fails to schedule
+some branches (``failed to solve for timepoint coverage``, seen for the gradient of a scan with a
+cond).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Counter:
 
 
 def counter_of(cond: ir.Block, body: ir.Block) -> Counter | None:
-    """The counter of a loop that runs while it is below a bound computed before; None if none."""
+    """The counter of a loop that runs while it is below a known bound; None for other loops."""
     test = _defined_by(_terminator(cond).operands[0], "stablehlo.compare")
     if test is None or "LT" not in str(test.attributes["comparison_direction"]):
         return None

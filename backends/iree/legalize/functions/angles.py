@@ -143,7 +143,7 @@ def _quarter_turns(format_: _Format, magnitude: ir.Value) -> tuple[ir.Value, Dou
     exponent = _shift(bits, -mantissa_bits)
     stored = ops.and_(bits, full_like(bits, (1 << mantissa_bits) - 1))
     mantissa = ops.or_(stored, full_like(bits, 1 << mantissa_bits))
-    # Where the bits of 2/pi begin that give the quadrant, counted from the start of `words`.
+    # The position in `words` of the first bit of 2/pi that affects the quadrant.
     bias = int(np.finfo(format_.dtype).maxexp) - 1
     start = ops.sub(exponent, full_like(bits, bias + mantissa_bits + 2 - width))
     high, middle, low = _bits_of_two_over_pi(format_, start)

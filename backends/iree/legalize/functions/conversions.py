@@ -36,7 +36,7 @@ def rounded(x: ir.Value, dtype: np.dtype) -> ir.Value:
 
 
 def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
-    """A float as an integer: values out of range become the nearest end of it, and nan becomes 0.
+    """A float as an integer: values out of range become the nearest limit, and nan becomes 0.
 
     The machine's instructions leave these cases undefined.
     """

@@ -1,7 +1,7 @@
 """Closed expressions, made of literals and iotas alone.
 
 IREE fuses an elementwise op that reads no tensor into all users of its result, however many there
-are, as it would an iota. A closed expression consists of such ops only, so each use copies all of
+are, as it fuses an iota. A closed expression consists of such ops only, so each use copies all of
 it: with two uses in each step, twenty steps become a million ops. Random numbers from a key that
 the program itself makes are such expressions; they took fifteen seconds to compile, or never ended.
 

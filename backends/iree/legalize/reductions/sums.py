@@ -195,7 +195,7 @@ def _in_lanes(x: ir.Value, axes: Sequence[int]) -> tuple[ir.Value, Sequence[int]
 
 
 def _extremum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
-    """A maximum or minimum of ragged columns, which are as slow as those of sums."""
+    """A maximum or minimum of ragged columns, which are as slow as sums of such columns."""
     type_, axes = inst.operand_types[0], sorted(inst.params["axes"])
     if not is_floating(type_.dtype) or not _is_ragged(type_, axes):
         return None

@@ -5,8 +5,8 @@ from the sum, which IREE does not know as a reduction. For CUDA and ROCm, ``sum(
 ``c`` does not vary along the sum, becomes a product of a matrix and a vector that is not divided
 among threads. Both fail for some sizes, such as f32[128,128].
 
-The larger one of a term and of the smaller one of the term and 1 is the term. That costs no memory,
-no rewriting of IREE's undoes it, and the product or the opposite stays out of the sum.
+So each term ``t`` is replaced by ``max(t, min(t, 1))``, which is ``t``. That costs no memory, IREE
+does not simplify it, and it keeps the product or the negation out of the sum.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from gnomon.dialects.types import type_of
 __all__ = ["LEGALIZATIONS", "keep_products_out_of_sums"]
 
 _PRODUCTS = ("mul", "square", "integer_pow")
-# How many ops are searched for what a factor depends on; any other factor is taken for equal.
+# The most ops that are searched for the dependences of a factor; if there are more, it counts as
+# constant.
 _SEARCHED = 64
 
 

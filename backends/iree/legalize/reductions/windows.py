@@ -1,8 +1,8 @@
 """Reductions of windows, folded one dimension after the other (`fold_windows`).
 
 IREE 3.13's own kernels for them are wrong if a program has two. They add into an array of zeros,
-and two of them share that array if their windows are alike, or if the program itself adds zeros of
-that shape. On Vulkan, each thread then adds its share several times. The compiler crashes on
+and two of them share that array if their windows are alike, or if the program itself contains zeros
+of that shape. On Vulkan, each thread then adds its share several times. The compiler crashes on
 complex numbers, and its kernels read every element of every window. (Compared with these, folded
 average pools of f32[8,64,64,16] take up to twice as long for 2 x 2, as long for 3 x 3, and half as
 long for 7 x 7.)

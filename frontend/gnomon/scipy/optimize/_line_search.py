@@ -17,8 +17,8 @@ from gnomon._arrays.array import Array
 
 __all__ = ["Point", "Search", "dot", "line_search"]
 
-# The required decrease of the value and of the slope, as fractions of those that the slope at the
-# start predicts: the book's numbers for quasi-Newton directions.
+# The required decreases of the value and of the slope, as fractions of the decreases that the slope
+# at the start predicts: the book's numbers for quasi-Newton directions.
 _DECREASE, _FLATTER = 1e-4, 0.9
 # A step that is closer to an end of the interval than this fraction of it becomes its middle.
 _MARGIN = 0.1
