@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from gnomon.dialects.combinators import (
 )
 from gnomon.dialects.contract import Instance, Op
 from gnomon.dialects.emit import constant, ops, scale, zeros
+from gnomon.dialects.fourier_library import transform
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype, type_of
 
@@ -68,20 +69,11 @@ def _infer(x: TensorType, *, kind: str, lengths: Dims) -> TensorType:
     return x
 
 
-_TRANSFORMS: dict[str, Callable[..., np.ndarray]] = {
-    "FFT": np.fft.fftn,
-    "IFFT": np.fft.ifftn,
-    "RFFT": np.fft.rfftn,
-    "IRFFT": np.fft.irfftn,
-}
-
-
 def _evaluate(x: np.ndarray, *, kind: str, lengths: Dims) -> np.ndarray:
     type_ = _infer(TensorType(x.shape, x.dtype), kind=kind, lengths=lengths)
     if 0 in type_.shape or x.size == 0:
         return np.zeros(type_.shape, type_.dtype)
-    axes = tuple(range(x.ndim - len(lengths), x.ndim))
-    return _TRANSFORMS[kind](x, s=lengths, axes=axes)
+    return transform(x, kind, lengths)
 
 
 def _weights(x: ir.Value, length: int) -> ir.Value:

@@ -31,8 +31,10 @@ __all__ = ["LARGEST", "LARGEST_IN_LOOPS", "LEGALIZATIONS"]
 # the call is made in each iteration, and keeps the loop from becoming a kernel.
 LARGEST = 4
 LARGEST_IN_LOOPS = 8
-# The most elements of the right-hand sides of all systems; for more, LAPACK is faster.
+# The most elements of a batch of systems; for more, LAPACK is faster.
 _MOST = 1 << 14
+# The most elements of a batch for which a loop that solves it may become a kernel.
+_MOST_IN_KERNELS = 1 << 10
 
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))
 _I32 = np.dtype(np.int32)
@@ -58,8 +60,8 @@ def _is_small(inst: Instance) -> bool:
     if type_.dtype not in _REAL or any(not isinstance(n, int) for n in type_.shape):
         return False
     rows, columns = type_.shape[-2:]
-    largest = LARGEST_IN_LOOPS if _in_loop() else LARGEST
     elements = max(math.prod(t.shape) for t in (*inst.operand_types, *inst.result_types))
+    largest = LARGEST_IN_LOOPS if elements <= _MOST_IN_KERNELS and _in_loop() else LARGEST
     return rows == columns and 0 < rows <= largest and 0 < elements <= _MOST
 
 
