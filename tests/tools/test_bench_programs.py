@@ -2,12 +2,16 @@
 
 import dataclasses
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from gnomon.tools.bench.frameworks import load_frameworks
+from gnomon.tools.bench.measure import difference
 from gnomon.tools.bench.programs import PROGRAMS, kernels
 from gnomon.tools.bench.programs.__main__ import as_markdown, select
 from gnomon.tools.bench.programs.measure import FIGURES, Outcome, run_program
+from gnomon.tools.bench.programs.process import load_results, save_results
 
 
 def test_names_are_different():
@@ -59,3 +63,15 @@ def test_programs_are_selected_by_name_family_and_pattern():
     assert select([]) == list(PROGRAMS)
     with pytest.raises(ValueError, match="no program is called 'cernel'"):
         select(["cernel"])
+
+
+def test_narrow_results_keep_their_dtype_and_tolerance(tmp_path):
+    a = np.linspace(1, 100, 50).astype(ml_dtypes.bfloat16)
+    b = (a.astype(np.float32) * 1.002).astype(ml_dtypes.bfloat16)
+    file = str(tmp_path / "results.npz")
+    save_results(file, [a, b, np.arange(3)])
+    first, second, third = load_results(file)
+    assert (first.dtype, second.dtype, third.dtype) == (a.dtype, b.dtype, np.arange(3).dtype)
+    np.testing.assert_array_equal(first, a)
+    assert difference([first], [second], 1.0) is None
+    assert "differs" in str(difference([first], [second], 1e-3))

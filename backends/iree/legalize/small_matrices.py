@@ -357,7 +357,7 @@ LEGALIZATIONS = (
         stage=Stage.PREPARE,
         kind=Kind.SLOW,
         doc=f"write out factorizations and solutions of up to {LARGEST} unknowns, in loops of up "
-        f"to {LARGEST_IN_LOOPS}",
+        f"to {LARGEST_IN_LOOPS} if the batch is small",
         upstream="IREE 3.13 has no code for them, and a call of Python and LAPACK takes 15 us",
         reproducer="a loop of 300 solutions of 2 unknowns takes over ten times as long",
         targets=Targets.where(host_memory=True, host_calls=True),

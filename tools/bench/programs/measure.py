@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gnomon.tools.bench.measure import difference
+from gnomon.tools.bench.programs.process import load_results
 from gnomon.tools.bench.programs.program import Program
 
 FRAMEWORKS = ("gnomon", "jax")
@@ -142,8 +143,7 @@ def run_program(program: Program, *, colds: int, turns: int, turn_s: float) -> O
                 samples["cold"][name].append(process.first)
                 process.close()
                 if file:
-                    with np.load(file) as loaded:
-                        results[name] = list(loaded.values())
+                    results[name] = load_results(file)
         if outcome.errors:
             return outcome
         problem = difference(results["gnomon"], results["jax"], program.tolerance)

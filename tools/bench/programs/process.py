@@ -11,9 +11,11 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from gnomon.tools.bench.frameworks import Framework, load_frameworks
@@ -79,7 +81,7 @@ def main(arguments: list[str], base: int | None) -> None:
     result = framework.wait(call())
     first = time.perf_counter() - start
     for file in files:
-        np.savez(file, *_exact(framework, result))
+        save_results(file, framework.arrays(framework.module.tree.leaves(result)))
     del result
     _answer(first=first)
     for line in sys.stdin:
@@ -92,10 +94,22 @@ def main(arguments: list[str], base: int | None) -> None:
         _answer(seconds=statistics.median(_seconds(framework, call, times) for _ in range(2)))
 
 
-def _exact(framework: Framework, result: Any) -> list[np.ndarray]:
-    """The results as arrays that a file of NumPy's can hold: bf16 as f32, with its own errors."""
-    arrays = framework.arrays(framework.module.tree.leaves(result))
-    return [a.astype(np.float32) if a.dtype.kind == "V" else a for a in arrays]
+def save_results(file: str, arrays: Sequence[np.ndarray]) -> None:
+    """Write arrays to a file; NumPy's format lacks the dtypes of `ml_dtypes`, so they are named."""
+    names = np.array([a.dtype.name for a in arrays])
+    plain = [a.astype(np.float32) if a.dtype.kind == "V" else a for a in arrays]
+    np.savez(file, names, *plain)
 
 
-__all__ = ["main", "resident_memory"]
+def load_results(file: str) -> list[np.ndarray]:
+    """The arrays that `save_results` wrote."""
+    with np.load(file) as loaded:
+        names, *plain = loaded.values()
+    return [a.astype(_dtype(str(name))) for name, a in zip(names, plain, strict=True)]
+
+
+def _dtype(name: str) -> np.dtype:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+__all__ = ["load_results", "main", "resident_memory", "save_results"]
