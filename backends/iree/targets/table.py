@@ -22,15 +22,18 @@ _STORED = frozenset({"i8", "u8", "i16", "u16", "f16", "bf16"})
 
 _INPUT_FLAGS = (
     Flag("--iree-input-type=stablehlo", "skips the detection of the input dialect"),
-    Flag("--iree-input-demote-f64-to-f32=false", "by default f64 is computed in f32, silently"),
-    Flag("--iree-input-demote-i64-to-i32=false", "the default; it must not change"),
-    Flag("--iree-input-demote-f32-to-f16=false", "as above"),
+    Flag("--iree-input-demote-f64-to-f32=false", "the default silently computes f64 in f32"),
+    Flag("--iree-input-demote-i64-to-i32=false", "this is the default, which must remain"),
+    Flag("--iree-input-demote-f32-to-f16=false", "this is the default, which must remain"),
     Flag(
         "--iree-opt-const-eval=false",
-        "constants are computed when the program is loaded, not by a second compilation, which "
-        "takes time and does not link what calls the C library",
+        "constants are computed when the program is loaded; the default is a second compilation, "
+        "which takes time and cannot link calls of the C library",
     ),
-    Flag("--iree-vm-bytecode-module-strip-source-map=true", "smaller; we keep locations ourselves"),
+    Flag(
+        "--iree-vm-bytecode-module-strip-source-map=true",
+        "smaller executables; gnomon keeps locations itself",
+    ),
 )
 
 # ------------------------------------------------------------------------------------- processors
@@ -38,10 +41,10 @@ _INPUT_FLAGS = (
 _CPU_FLAGS = (
     Flag("--iree-hal-target-backends=llvm-cpu", "the code generator"),
     *_INPUT_FLAGS,
-    Flag("--iree-llvmcpu-debug-symbols=false", "less to emit and to link, 20 to 30 ms"),
+    Flag("--iree-llvmcpu-debug-symbols=false", "saves 20 to 30 ms of emitting and linking"),
     Flag(
         "--iree-llvmcpu-enable-ukernels=none",
-        "loading their bitcode costs 100 ms for each program; generated code is as fast",
+        "loading their bitcode takes 100 ms for each program, and generated code is as fast",
     ),
 )
 
@@ -56,7 +59,7 @@ CPU = Target(
     ),
     flags=(
         *_CPU_FLAGS,
-        Flag("--iree-llvmcpu-target-cpu=host", "the program runs here; the cache key says where"),
+        Flag("--iree-llvmcpu-target-cpu=host", "for this processor, which the cache key contains"),
     ),
     process_flags=(
         Flag(
@@ -97,16 +100,14 @@ CPU = Target(
         import_alignment=16,
         max_bindings=32,
     ),
-    legalized=(
-        "long sorts, transforms and factorizations are calls of NumPy, which shares memory",
-    ),
+    legalized=("NumPy, which shares memory, computes long sorts, transforms and factorizations",),
     meaning="this machine's processor",
     is_host=True,
 )
 
 _ALONE = (
-    "no library is linked: functions of f64 are written out in arithmetic",
-    "no Python: factorizations are refused, long sorts are networks",
+    "no library is linked: functions are computed by arithmetic only",
+    "no calls of Python: factorizations are refused, long sorts become sorting networks",
 )
 
 
@@ -134,7 +135,9 @@ def _processor(
         flags=(
             *_CPU_FLAGS,
             Flag(f"--iree-llvmcpu-target-triple={triple}", "the machine and its conventions"),
-            Flag(f"--iree-llvmcpu-target-cpu={cpu}", "the instructions that every such one has"),
+            Flag(
+                f"--iree-llvmcpu-target-cpu={cpu}", "the instructions that every such processor has"
+            ),
             *others,
         ),
         process_flags=CPU.process_flags,
@@ -221,7 +224,7 @@ CPUS: tuple[Target, ...] = (
         "any browser or other runtime of WebAssembly with threads and vectors",
         Flag(
             "--iree-llvmcpu-target-cpu-features=+atomics,+bulk-memory,+simd128",
-            "vectors of 128 bits and shared memory, which every browser of today has",
+            "128-bit vectors and shared memory, which all current browsers have",
         ),
         Flag("--iree-llvmcpu-link-embedded=false", "a module of WebAssembly, not an ELF file"),
         code="wasm",
@@ -257,7 +260,10 @@ _DEVICE = Capabilities(
     import_alignment=64,
     max_bindings=32,
 )
-_ON_HOST = "factorizations are calls of NumPy, operands and results copied; long sorts networks"
+_ON_HOST = (
+    "NumPy computes factorizations, with operands and results copied; long sorts become sorting "
+    "networks"
+)
 
 
 def _gpu(
@@ -311,7 +317,7 @@ def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
 
 _CUDA = Family(
     target=_gpu("cuda", "cuda", "ptx", "cuda", capabilities=_DEVICE),
-    flag=Flag("--iree-cuda-target={}", "PTX for it runs on it and on all later ones"),
+    flag=Flag("--iree-cuda-target={}", "its PTX runs on this and all later architectures"),
     architectures=(
         Architecture("sm_70", "Volta: V100"),
         Architecture("sm_75", "Turing: T4, RTX 20"),
@@ -328,7 +334,7 @@ _CUDA = Family(
 
 _ROCM = Family(
     target=_gpu("rocm", "rocm", "hsaco", "hip", capabilities=_DEVICE),
-    flag=Flag("--iree-rocm-target={}", "machine code for it runs on no other"),
+    flag=Flag("--iree-rocm-target={}", "its machine code runs on no other architecture"),
     architectures=(
         Architecture("gfx908", "CDNA 1: MI100"),
         Architecture("gfx90a", "CDNA 2: MI210, MI250"),
@@ -390,7 +396,7 @@ _VULKAN = Family(
         legalized=_NARROW,
         process_flags=_VULKAN_PROCESS_FLAGS,
     ),
-    flag=Flag("--iree-vulkan-target={}", "what the generated SPIR-V may ask of the driver"),
+    flag=Flag("--iree-vulkan-target={}", "the features that the SPIR-V may require of the driver"),
     architectures=(
         Architecture(
             "portable",
@@ -420,12 +426,13 @@ _METAL = Family(
         "metal",
         Flag(
             "--iree-metal-compile-to-metallib=false",
-            "Apple's compiler is not here: the artifact holds source, compiled when loaded",
+            "Apple's compiler is not needed: the artifact holds source, which is compiled when it is "
+            "loaded",
         ),
         capabilities=replace(_SHADERS, dtypes=_ALL - _WIDE_FLOATS, max_bindings=31),
         legalized=_NARROW,
     ),
-    flag=Flag("--iree-metal-target-platform={}", "which of Apple's systems"),
+    flag=Flag("--iree-metal-target-platform={}", "the one of Apple's systems to compile for"),
     architectures=(
         Architecture("macos", "Macs with Apple's GPUs"),
         Architecture("ios", "iPhone and iPad"),
