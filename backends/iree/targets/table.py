@@ -426,8 +426,8 @@ _METAL = Family(
         "metal",
         Flag(
             "--iree-metal-compile-to-metallib=false",
-            "Apple's compiler is not needed: the artifact holds source, which is compiled when it is "
-            "loaded",
+            "Apple's compiler is not needed: the artifact holds source, which is compiled when "
+            "it is loaded",
         ),
         capabilities=replace(_SHADERS, dtypes=_ALL - _WIDE_FLOATS, max_bindings=31),
         legalized=_NARROW,
