@@ -1,8 +1,8 @@
 """IREE's devices, and arrays in their memory.
 
 A device, once made, is never destroyed: IREE's buffers do not keep their device alive, and freeing
-one after its device crashes the process. In a forked child devices are made anew, because the
-threads of the old ones are not there.
+  one after its device crashes the process. A forked child makes new devices, because the threads of
+  the old ones do not exist there.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ class Device:
     # ------------------------------------------------------------------------------- to the device
 
     def view_of(self, array: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-        """IREE's view of an array, and what must live as long as programs read it, or None.
+        """IREE's view of an array, and an object that must outlive programs that read it, or None.
 
-        On the CPU large arrays are read in place where their memory allows it.
+        On the CPU, large arrays are read in place if their memory allows it.
         """
         element = _element_type(array.dtype)
         if not self.shares_memory:
@@ -212,17 +212,17 @@ class DeletedArrayError(ProgramError):
 class Array:
     """A result of a program, in the memory of its device.
 
-    NumPy's functions take it; on the CPU they see the memory itself. Give it to another call, and
-    it stays where it is.
+    NumPy's functions accept it; on the CPU they read its memory in place. As an argument of another
+    call, it stays on its device.
 
     Attributes:
-      shape, dtype: as of a NumPy array.
-      device: where it is.
+      shape, dtype: the shape and the dtype, as NumPy has them.
+      device: the device that holds it.
     """
 
     __slots__ = ("__weakref__", "_forks", "_host", "_view", "device", "dtype", "shape")
 
-    # NumPy's operators wait for ours, which are NumPy's on the values.
+    # NumPy's operators defer to ours, which apply NumPy's to the values.
     def __init__(
         self, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
     ) -> None:

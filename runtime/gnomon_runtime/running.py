@@ -407,7 +407,7 @@ def _fits(shape: tuple[int, ...], expected: tuple[Any, ...]) -> bool:
 def _as_array(leaf: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
     """An argument as an array; a Python number gets the dtype of the parameter if that holds it."""
     if isinstance(leaf, (bool, int, float, complex)) and not isinstance(leaf, np.generic):
-        kinds = "biufc"  # each holds those before it
+        kinds = "biufc"  # each type represents the values of those before it
         wanted = dtype.kind if dtype.kind in kinds else "f"
         given = np.asarray(leaf).dtype.kind
         if kinds.index(given) > kinds.index("i" if wanted == "u" else wanted):

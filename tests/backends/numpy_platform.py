@@ -191,7 +191,7 @@ class NumpyBackend:
 
 @contextmanager
 def registered(name: str, **options: Any) -> Iterator[NumpyBackend]:
-    """The platform for the time of a test."""
+    """A context in which the platform is registered."""
     backend = NumpyBackend(name, **options)
     platforms.register(name, lambda _: backend)
     try:

@@ -36,7 +36,7 @@ ROOMS = (
 )
 ROWS = [row for room in ROOMS for row in room.ROWS]
 
-# Where the interpreter itself is at fault: (op, dtype) -> how.
+# The faults of the interpreter itself, by op and dtype.
 INTERPRETER_FAULTS = {
     ("log1p", "c128"): "loses the digits of the real part of small arguments",
     ("expm1", "c128"): "loses the digits of the real part of small arguments",
@@ -56,7 +56,7 @@ Case = tuple[Row, np.dtype]
 
 
 def _parts(value: Any) -> list[Any]:
-    """A value as values that the bindings return: integers of whole bytes, f32 and f64."""
+    """A value as one or more values of dtypes that the bindings can return."""
     dtype = type_of(value).dtype
     if is_complex(dtype):
         return [*_parts(ops.real(value)), *_parts(ops.imag(value))]

@@ -100,7 +100,7 @@ LEGALIZATIONS = (
     ),
 )
 
-# The same check for ops that rules have written.
+# Check the ops that rules have written, too.
 LEGALIZATIONS_OF_REWRITTEN = (
     replace(
         LEGALIZATIONS[0],

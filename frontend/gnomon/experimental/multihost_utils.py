@@ -104,10 +104,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
     Args:
       in_tree: a pytree of arrays, with the same shapes and dtypes in each process.
-      is_source: whether this process is the one; by default process 0 is.
-    Returns:
-      The pytree of the source, with NumPy arrays.
-    Raises:
+      is_source: whether this process is the source; by default process 0 is. Returns: The pytree of
+        the source, with NumPy arrays. Raises:
       ValueError: not exactly one process is the source.
     """
     source = process_index() == 0 if is_source is None else bool(is_source)
@@ -120,12 +118,11 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
 
 def sync_global_devices(name: str) -> None:
-    """Wait until all processes have come here.
+    """Wait until all processes have made this call.
 
     Args:
-      name: the name of this place, the same in each process.
-    Raises:
-      gnomon.errors.DistributedError: a process is gone, or is elsewhere.
+      name: a name for this call, the same in each process. Raises:
+      gnomon.errors.DistributedError: a process is gone, or calls something else.
     """
     engine: Any = platforms.host_engine()
     if engine is None or process_count() == 1:
@@ -141,7 +138,7 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
       in_tree: a pytree of arrays, with the same shapes and dtypes in each process.
       fail_message: the beginning of the error's message.
     Raises:
-      AssertionError: they have not; in each process.
+      AssertionError: the values differ; raised in each process.
     """
     leaves, _ = tree_util.tree_flatten_with_path(in_tree)
     for path, leaf in leaves:

@@ -129,7 +129,7 @@ def categorical(
 
 
 def _largest(x: Array, axis: int, shape: Shape) -> Array:
-    """Indices of the largest elements along an axis, whose place the dimensions of a shape take."""
+    """Indices of the largest elements along an axis, which the dimensions of a shape replace."""
     count = math.prod(shape)
     if count > x.shape[axis]:
         raise ValueError(
@@ -246,7 +246,7 @@ def _by_probability(
     sums = lax.cumsum(weights)
     unit = unit_interval(key, shape, dtype)
     drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
-    # The number of sums below a draw is its place among them.
+    # The number of sums below a draw is its position among them.
     grid = (*shape, count)
     below = lax.lt(
         lax.broadcast_in_dim(sums, grid, (len(shape),)),
