@@ -27,6 +27,7 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 from gnomon.tools.opt_observer import PassObserver, add_options
+from gnomon_runtime.writing import write_file
 
 # The backend's own pipeline, which depends on the target.
 IREE = "iree"
@@ -197,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.output == "-":
             sys.stdout.write(result)
         else:
-            Path(options.output).write_text(result)
+            write_file(options.output, [result.encode()])
     except (OptError, OSError) as error:
         print(f"gnomon-opt: {error}", file=sys.stderr)
         return 1

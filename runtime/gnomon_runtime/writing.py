@@ -53,8 +53,28 @@ def pack(sections: Iterable[tuple[str, Any]]) -> list[Any]:
 
 
 def write_file(path: str | os.PathLike[str], parts: Sequence[Any]) -> None:
-    """Write a file atomically: at any time it is either the old one or the new one, complete."""
-    target = Path(path)
+    """Write a file atomically: at any time it is either the old one or the new one, complete.
+
+    What is no regular file, such as a pipe or ``/dev/stdout``, is written in place.
+
+    Raises:
+      OSError: the file cannot be written; the error names it.
+    """
+    # A link is kept, and the file that it names is replaced.
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as file:
+                file.writelines(parts)
+        else:
+            _replace(target, parts)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
+
+
+def _replace(target: Path, parts: Sequence[Any]) -> None:
     with tempfile.NamedTemporaryFile(
         dir=target.parent, prefix=f".{target.name}.", delete=False
     ) as file:

@@ -15,7 +15,7 @@ import pytest
 
 import gnomon_runtime as gr
 from gnomon_runtime.container import MAGIC
-from gnomon_runtime.writing import pack
+from gnomon_runtime.writing import pack, write_file
 from tests.runtime.samples import F32, artifact_bytes, writer
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -95,6 +95,21 @@ def test_weights_of_every_kind(array: np.ndarray) -> None:
 
 def test_writing_twice_gives_the_same_bytes() -> None:
     assert artifact_bytes() == artifact_bytes()
+
+
+def test_what_is_no_file_is_written_in_place_and_a_link_stays(tmp_path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_file(tmp_path / "pipe", [b"a", b"b"])
+    assert os.read(reader, 9) == b"ab"
+    os.close(reader)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_file(tmp_path / "link", [b"a"])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == b"a"
+    for path in (tmp_path, tmp_path / "absent" / "file"):
+        with pytest.raises(OSError, match=str(path)):
+            write_file(path, [b"a"])
 
 
 def test_a_file_is_replaced_at_once_and_keeps_the_usual_permissions(tmp_path) -> None:

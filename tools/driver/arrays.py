@@ -8,7 +8,10 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +25,7 @@ from gnomon.tools.driver.errors import ComparisonError, DriverError, UsageError
 from gnomon.tools.driver.programs import Leaf
 from gnomon.tools.driver.safetensors import read_safetensors, write_safetensors
 from gnomon.tools.driver.specifications import DTYPES
+from gnomon_runtime.writing import write_file
 
 __all__ = ["Difference", "compare", "read_arrays", "read_inputs", "write_arrays"]
 
@@ -50,7 +54,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
             return {"": found}
         with found:
             return {name: found[name] for name in found.files}
-    except (EOFError, OSError, ValueError) as error:
+    except (EOFError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DriverError(f"{path}: {error}") from error
 
 
@@ -63,14 +67,18 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     if path.endswith(".safetensors"):
         write_safetensors(path, arrays)
     elif path.endswith(".npz"):
-        np.savez(path, allow_pickle=False, **arrays)
+        file = io.BytesIO()
+        np.savez(file, allow_pickle=False, **arrays)
+        write_file(path, [file.getbuffer()])
     elif path.endswith(".npy"):
         if len(arrays) != 1:
             raise UsageError(
                 f"--output {path}: a .npy file holds one array and there are {len(arrays)} "
                 f"({', '.join(arrays)}); write .npz or .safetensors"
             )
-        np.save(path, next(iter(arrays.values())), allow_pickle=False)
+        file = io.BytesIO()
+        np.save(file, next(iter(arrays.values())), allow_pickle=False)
+        write_file(path, [file.getbuffer()])
     else:
         raise UsageError(f"--output {path}: the suffix must be one of {', '.join(_SUFFIXES)}")
 
@@ -108,7 +116,7 @@ def read_inputs(texts: Sequence[str], leaves: Sequence[Leaf]) -> dict[int, np.nd
                     )
                 assign(text, by_name.get(key) if position is None else position, array)
         else:
-            assign(text, position, lambda leaf, v=value: _parsed(v, leaf))
+            assign(text, position, lambda leaf, t=text, v=value: _parsed(t, v, leaf))
     return found
 
 
@@ -117,10 +125,9 @@ def _fitted(make: Any, leaf: Leaf) -> np.ndarray:
     return array
 
 
-def _parsed(text: str, leaf: Leaf) -> np.ndarray:
-    """Values from the command line; one value fills the array."""
-    given = _TYPED.fullmatch(text)
-    values = text
+def _parsed(text: str, values: str, leaf: Leaf) -> np.ndarray:
+    """The values of an option; one value fills the array."""
+    given = _TYPED.fullmatch(values)
     if given is not None:
         dtype, dims, values = given[1], given[2] or "", given[3]
         if dtype not in DTYPES:
@@ -133,8 +140,13 @@ def _parsed(text: str, leaf: Leaf) -> np.ndarray:
     shape, dtype = leaf.type
     number = complex if is_complex(dtype) else float if is_inexact(dtype) else int
     try:
-        flat = np.array([number(v) for v in values.split(",") if v.strip()]).astype(dtype)
-    except ValueError:
+        numbers = [number(v) for v in values.split(",") if v.strip()]
+        flat = np.array(numbers).astype(dtype)
+        if number is int and flat.tolist() != numbers:
+            raise UsageError(
+                f"--input {text}: {leaf.name} is {leaf.type}, which holds other numbers"
+            )
+    except (OverflowError, ValueError):
         raise UsageError(
             f"--input {text}: neither a file ({', '.join(_SUFFIXES)}) nor values of {leaf.type} "
             f"for {leaf.name}"

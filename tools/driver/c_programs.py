@@ -12,6 +12,7 @@ from gnomon.backends.standalone_c import CBackend, CSource, c_source, static_lib
 from gnomon.tools.driver.errors import UsageError
 from gnomon.tools.driver.programs import compiler_of
 from gnomon.tools.driver.progress import progress
+from gnomon_runtime.writing import write_file
 
 if TYPE_CHECKING:
     from gnomon.tools.driver.opening import AnyProgram
@@ -59,7 +60,7 @@ def compile_to_c(
         with progress(f"{', '.join(s.name for s in sources)}: {kind} for {target}"):
             library = static_library(sources, target)
         where = path if len(targets) == 1 else path.with_name(f"{path.stem}.{target}{path.suffix}")
-        where.write_bytes(library)
+        write_file(where, [library])
         print(f"{where}: {kind} for {target}, {len(library)} bytes", file=sys.stderr)
     _write_headers(sources, path.parent)
 
@@ -67,7 +68,7 @@ def compile_to_c(
 def _write_sources(sources: Sequence[CSource], path: Path) -> None:
     for source in sources:
         where = path if len(sources) == 1 else path.with_name(f"{source.name}.c")
-        where.write_text(source.code)
+        write_file(where, [source.code.encode()])
         print(f"{where}: {source.name} in C, {len(source.code)} bytes", file=sys.stderr)
     _write_headers(sources, path.parent)
 
@@ -75,6 +76,6 @@ def _write_sources(sources: Sequence[CSource], path: Path) -> None:
 def _write_headers(sources: Sequence[CSource], folder: Path) -> None:
     for source in sources:
         path = folder / f"{source.name}.h"
-        path.write_text(source.header)
+        write_file(path, [source.header.encode()])
         memory = f"a workspace of {source.workspace} bytes" if source.workspace else "no workspace"
         print(f"{path}: header of {source.name}, which needs {memory}", file=sys.stderr)

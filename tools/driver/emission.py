@@ -18,6 +18,7 @@ from gnomon.tools.driver.opening import AnyProgram, is_function, open_program
 from gnomon.tools.driver.programs import LoweredProgram, PythonProgram, compiler_of
 from gnomon.tools.driver.progress import progress
 from gnomon.tools.driver.requests import request_of
+from gnomon_runtime.writing import write_file
 
 __all__ = ["EMITTED", "STAGES", "compile_command", "emitted_by"]
 
@@ -174,12 +175,12 @@ def _write(where: str, files: Files, kind: str, target: str) -> None:
         return
     path = Path(where)
     if list(files) == [""]:
-        path.write_bytes(files[""])
+        write_file(path, [files[""]])
         print(f"{path}: {kind} for {target}, {len(files[''])} bytes", file=sys.stderr)
         return
     path.mkdir(exist_ok=True)
     for name, data in files.items():
-        (path / name).write_bytes(data)
+        write_file(path / name, [data])
         print(f"{path / name}: {kind} for {target}, {len(data)} bytes", file=sys.stderr)
 
 

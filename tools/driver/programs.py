@@ -276,6 +276,8 @@ def _find_function(module: Any, head: str, name: str) -> Callable[..., Any]:
 
 def _arguments(request: Request, module: Any, function: Callable[..., Any], name: str) -> Arguments:
     if request.args is not None:
+        if request.batch_size is not None:
+            raise UsageError("--batch-size is for the example in the file; --args has all sizes")
         return parse_arguments(request.args)
     given = getattr(module, f"{name.rpartition('.')[2]}{EXAMPLE_SUFFIX}", None)
     if given is None:

@@ -147,6 +147,8 @@ def add_batch_dimensions(
         argument.
     """
     args = tuple(args)
+    if size is not None and all(one.name != "vmap" for one in chain):
+        raise UsageError("--batch-size is the size of the axes of --vmap, and there is none")
     for one in chain:
         if one.name != "vmap":
             continue

@@ -23,6 +23,7 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
 from gnomon.passes.cost import operation_costs
 from gnomon.passes.pipeline import Pass
+from gnomon_runtime.writing import write_file
 
 __all__ = ["ExplorerPage", "explore"]
 
@@ -75,7 +76,7 @@ class ExplorerPage:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file."""
-        Path(path).write_text(str(self), encoding="utf-8")
+        write_file(path, [str(self).encode()])
 
     def _repr_html_(self) -> str:
         page = html.escape(str(self), quote=True)

@@ -83,8 +83,9 @@ def test_transformations_are_applied_in_order(model: Path, capsys: Capture) -> N
     # The result of a mapped function is not a single number to differentiate.
     assert main(["compile", f"{model}:scaled", "--vmap=0", "--grad", "--batch-size=5"]) == 1
     assert "scalar" in capsys.readouterr().err
-    assert main(["compile", f"{model}:scaled", "--vmap=0"]) == 2
-    assert "--batch-size" in capsys.readouterr().err
+    for options in (["--vmap=0"], ["--batch-size=5"], ["--batch-size=5", "--args=f32[3]"]):
+        assert main(["compile", f"{model}:scaled", *options]) == 2
+        assert "--batch-size" in capsys.readouterr().err
 
 
 def test_a_value_does_not_swallow_the_program(model: Path, capsys: Capture) -> None:

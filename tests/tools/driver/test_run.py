@@ -52,6 +52,8 @@ def test_inputs_are_values_files_and_names(tmp_path: Path) -> None:
         ("z=1", "neither a dtype nor an argument"),
         ("one", "neither a file"),
         ("x=absent.npy", "no file 'absent.npy'"),
+        ("x=one", "--input x=one: neither a file"),
+        ("params.w=3000000000", "which holds other numbers"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(text: str, message: str) -> None:
@@ -140,6 +142,20 @@ def test_results_are_written_and_compared(model: Path, capsys: Capture) -> None:
     assert main([*run, "--output=o.npy"]) == 2
     assert "write .npz" in capsys.readouterr().err
     assert main([*run, "--output=o.txt"]) == 2
+
+
+def test_files_that_cannot_be_read_or_written_are_named(model: Path, capsys: Capture) -> None:
+    Path("cut.npz").write_bytes(b"PK")
+    run = ["run", f"{model}:scaled"]
+    assert main([*run, "--input=cut.npz"]) == 1
+    assert "gnomon: cut.npz: " in capsys.readouterr().err
+    for output in ("absent/o.npy", "absent/o.npz", "absent/o.safetensors"):
+        assert main([*run, f"--output={output}"]) == 1
+        assert f"gnomon: {output}: No such file or directory" in capsys.readouterr().err
+    compile_ = ["compile", f"{model}:scaled", "-o"]
+    for output in ("absent/o.c", "absent/o.s"):
+        assert main([*compile_, output]) == 1
+        assert f"gnomon: {output}: No such file or directory" in capsys.readouterr().err
 
 
 def test_arguments_that_are_not_given(model: Path, capsys: Capture) -> None:
