@@ -96,13 +96,13 @@ class Differentiator:
 
         def emit(*arguments: ir.Value) -> list[ir.Value]:
             primals = arguments[: len(types)]
-            given = iter(arguments[len(types) :])
-            tangents = [next(given) if nz else None for nz in nonzero]
+            incoming = iter(arguments[len(types) :])
+            tangents = [next(incoming) if nz else None for nz in nonzero]
             results, out_tangents = self._trace(body, primals, tangents, split)
-            wanted = _mask(instantiate, len(results))
+            instantiated_results = _mask(instantiate, len(results))
             for i, result in enumerate(results):
                 type_ = type_of(result)
-                if out_tangents[i] is None and wanted[i] and is_inexact(type_.dtype):
+                if out_tangents[i] is None and instantiated_results[i] and is_inexact(type_.dtype):
                     out_tangents[i] = zeros(type_)
             out_nonzero[:] = [t is not None for t in out_tangents]
             return [*results, *(t for t in out_tangents if t is not None)]
@@ -165,8 +165,8 @@ class Differentiator:
             body, out_nonzero = self.jvp(self.program.body(name), nonzero)
             self._jvp_functions[key] = self.program.add(f"{name}.jvp", body, like=name), out_nonzero
         derived, out_nonzero = self._jvp_functions[key]
-        given = [*operands, *(t for t in tangents if t is not None)]
-        values = emit_call(self.program, call, derived, given)
+        arguments = [*operands, *(t for t in tangents if t is not None)]
+        values = emit_call(self.program, call, derived, arguments)
         return _split_tangents(values, out_nonzero)
 
     # --------------------------------------------------------------------------------- linearize
@@ -186,8 +186,8 @@ class Differentiator:
         )
         count = len(parts.out_nonzero)
         values = emit_call(self.program, call, forward, operands)
-        given = [*values[count:], *(t for t in tangents if t is not None)]
-        outgoing = iter(emit_call(self.program, call, linear, given))
+        arguments = [*values[count:], *(t for t in tangents if t is not None)]
+        outgoing = iter(emit_call(self.program, call, linear, arguments))
         return values[:count], [next(outgoing) if nz else None for nz in parts.out_nonzero]
 
     def linearize_function(self, name: str, nonzero: Mask) -> tuple[str, str, Linearized]:
@@ -220,13 +220,13 @@ class Differentiator:
 
         def emit(*arguments: ir.Value) -> list[ir.Value]:
             constants = iter(arguments[: len(constant_types)])
-            given = iter(arguments[len(constant_types) :])
+            incoming = iter(arguments[len(constant_types) :])
             operands = [None if is_linear else next(constants) for is_linear in linear]
-            cotangents = [next(given) if nz else None for nz in nonzero]
-            found = self._backward(body, operands, cotangents)
+            cotangents = [next(incoming) if nz else None for nz in nonzero]
+            outgoing = self._backward(body, operands, cotangents)
             return [
                 zeros(type_) if ct is None else ct
-                for ct, type_, is_linear in zip(found, types, linear, strict=True)
+                for ct, type_, is_linear in zip(outgoing, types, linear, strict=True)
                 if is_linear
             ]
 
@@ -299,9 +299,9 @@ class Differentiator:
         linear = tuple(v is None for v in operands)
         nonzero = tuple(ct is not None for ct in cotangents)
         transposed = self.transpose_function(name, linear, nonzero)
-        given = [v for v in (*operands, *cotangents) if v is not None]
-        found = iter(emit_call(self.program, call, transposed, given))
-        return [next(found) if is_linear else None for is_linear in linear]
+        arguments = [v for v in (*operands, *cotangents) if v is not None]
+        outgoing = iter(emit_call(self.program, call, transposed, arguments))
+        return [next(outgoing) if is_linear else None for is_linear in linear]
 
     def transpose_function(self, name: str, linear: Mask, nonzero: Mask) -> str:
         """The name of the transpose of a function; cached."""
@@ -329,12 +329,16 @@ class Differentiator:
         backward = self.transpose(parts.linear, linear, present)
 
         def emit(*arguments: ir.Value) -> list[ir.Value]:
-            primals, given = arguments[: len(types)], arguments[len(types) :]
+            primals, incoming = arguments[: len(types)], arguments[len(types) :]
             values = parts.forward.splice(primals)
             results, residuals = values[: len(result_types)], values[len(result_types) :]
-            cotangents = [ct for i, ct in zip(outputs, given, strict=True) if parts.out_nonzero[i]]
-            found = dict(zip(sorted(wrt), backward.splice([*residuals, *cotangents]), strict=True))
-            return [*results, *(found[i] for i in wrt)]
+            cotangents = [
+                ct for i, ct in zip(outputs, incoming, strict=True) if parts.out_nonzero[i]
+            ]
+            by_argument = dict(
+                zip(sorted(wrt), backward.splice([*residuals, *cotangents]), strict=True)
+            )
+            return [*results, *(by_argument[i] for i in wrt)]
 
         return Body.build([*types, *(result_types[i] for i in outputs)], emit)
 
@@ -389,8 +393,8 @@ def split_linear(joint: Body, primal_count: int, out_nonzero: list[bool]) -> Lin
 
     types = joint.argument_types
 
-    def emit_linear(*given: ir.Value) -> list[ir.Value]:
-        env = dict(zip((*residuals, *tangents), given, strict=True))
+    def emit_linear(*values: ir.Value) -> list[ir.Value]:
+        env = dict(zip((*residuals, *tangents), values, strict=True))
         for op in recomputed.values():
             clone_into(op.operation, env)
         for op in live_ops:

@@ -30,9 +30,9 @@ def drop_casts(program: Program, body: Body, axes: Collection[str]) -> None:
 def _drop(body: Body, axes: Collection[str]) -> None:
     for op in body.operations:
         if lookup(op) is pvary:
-            rest = [name for name in STRINGS.decode(op.attributes["axes"]) if name not in axes]
-            if rest:
-                op.attributes["axes"] = STRINGS.encode(rest)
+            remaining = [name for name in STRINGS.decode(op.attributes["axes"]) if name not in axes]
+            if remaining:
+                op.attributes["axes"] = STRINGS.encode(remaining)
             else:
                 op.results[0].replace_all_uses_with(op.operands[0])
                 erase(op)

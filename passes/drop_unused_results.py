@@ -67,10 +67,12 @@ def _is_dead(op: ir.Operation) -> bool:
     return not has_effects(maker) and (maker.name in _RULES or len(op.results) > 0)
 
 
-def _replace(op: ir.Operation, values: list[ir.Value], kept: Sequence[bool]) -> ir.Operation | None:
+def _replace(
+    op: ir.Operation, values: list[ir.Value], is_kept: Sequence[bool]
+) -> ir.Operation | None:
     """Replace the kept results of ``op`` by values; return the operation that defines them."""
     olds = results_of(op)
-    for old, new in zip(chosen(olds, kept), values, strict=True):
+    for old, new in zip(chosen(olds, is_kept), values, strict=True):
         old.replace_all_uses_with(new)
     if olds and olds[0].owner.operation != op:
         olds[0].owner.operation.erase()
@@ -87,10 +89,10 @@ Replacement: TypeAlias = "tuple[list[ir.Value], list[bool]]"
 
 def _body(body: Body, arguments: Sequence[bool], results: Sequence[bool]) -> Body:
     """A copy of a body with only the arguments and results that the masks select."""
-    wanted = chosen(body.results, results)
+    selected = chosen(body.results, results)
     return Body.build(
         chosen(body.argument_types, arguments),
-        lambda *given: inline_values(body, spread(given, arguments), wanted),
+        lambda *values: inline_values(body, spread(values, arguments), selected),
     )
 
 
@@ -113,23 +115,27 @@ def _narrow_while(op: ir.Operation, used: list[bool]) -> Replacement | None:
     cond, body = bodies_of(op)
     cond_read, tested = _cut(needed_arguments(cond, [True]), counts[0])
 
-    def step(kept: list[bool]) -> tuple[list[bool], list[bool]]:
-        const_read, carry_read = _cut(needed_arguments(body, kept), counts[1])
+    def step(carry_used: list[bool]) -> tuple[list[bool], list[bool]]:
+        const_read, carry_read = _cut(needed_arguments(body, carry_used), counts[1])
         return const_read, carry_read
 
-    body_read, kept = least_fixed_point(either(used, tested), step)
-    if all(kept) and all(cond_read) and all(body_read):
+    body_read, carry_used = least_fixed_point(either(used, tested), step)
+    if all(carry_used) and all(cond_read) and all(body_read):
         return None
-    operands = [*chosen(for_cond, cond_read), *chosen(for_body, body_read), *chosen(carry, kept)]
+    operands = [
+        *chosen(for_cond, cond_read),
+        *chosen(for_body, body_read),
+        *chosen(carry, carry_used),
+    ]
     values = while_.build(
         operands,
         {"cond_consts": sum(cond_read), "body_consts": sum(body_read)},
         [
-            _body(cond, [*cond_read, *kept], [True]),
-            _body(body, [*body_read, *kept], kept),
+            _body(cond, [*cond_read, *carry_used], [True]),
+            _body(body, [*body_read, *carry_used], carry_used),
         ],
     )
-    return values, kept
+    return values, carry_used
 
 
 def _narrow_scan(op: ir.Operation, used: list[bool]) -> Replacement | None:
@@ -138,18 +144,18 @@ def _narrow_scan(op: ir.Operation, used: list[bool]) -> Replacement | None:
     (body,) = bodies_of(op)
     carry_used, ys_used = _cut(used, len(carry))
 
-    def step(kept: list[bool]) -> tuple[list[list[bool]], list[bool]]:
-        read = split(needed_arguments(body, [*kept, *ys_used]), len(consts), len(carry))
+    def step(carry_kept: list[bool]) -> tuple[list[list[bool]], list[bool]]:
+        read = split(needed_arguments(body, [*carry_kept, *ys_used]), len(consts), len(carry))
         return read, read[1]
 
-    (const_read, _, x_read), kept = least_fixed_point(carry_used, step)
-    results = [*kept, *ys_used]
+    (const_read, _, x_read), carry_kept = least_fixed_point(carry_used, step)
+    results = [*carry_kept, *ys_used]
     if all(results) and all(const_read) and all(x_read):
         return None
     values = scan.build(
-        [*chosen(consts, const_read), *chosen(carry, kept), *chosen(xs, x_read)],
-        {**params, "consts": sum(const_read), "carry": sum(kept)},
-        [_body(body, [*const_read, *kept, *x_read], results)],
+        [*chosen(consts, const_read), *chosen(carry, carry_kept), *chosen(xs, x_read)],
+        {**params, "consts": sum(const_read), "carry": sum(carry_kept)},
+        [_body(body, [*const_read, *carry_kept, *x_read], results)],
     )
     return values, results
 

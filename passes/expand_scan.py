@@ -63,16 +63,16 @@ class _Scan:
         """Emit the replacement; return the final carries and the stacked results."""
         if self.length == 0:
             return [*self.carry, *(zeros(t) for t in self.y_types)]
-        rest = self.length % self.unroll
-        looped = self.length - rest
-        if looped == self.unroll and rest == 0:
+        remainder = self.length % self.unroll
+        looped = self.length - remainder
+        if looped == self.unroll and remainder == 0:
             state, ys = self._block(self.unroll, self.consts, self.carry, self.xs)
             return [*state, *ys]
         state, ys = self._loop(looped)
-        if rest:
+        if remainder:
             start = constant(np.int32(0 if self.reverse else looped))
-            blocks = [_read(x, start, rest) for x in self.xs]
-            state, y_blocks = self._block(rest, self.consts, state, blocks)
+            blocks = [_read(x, start, remainder) for x in self.xs]
+            state, y_blocks = self._block(remainder, self.consts, state, blocks)
             ys = [_write(y, block, start) for y, block in zip(ys, y_blocks, strict=True)]
         return [*state, *ys]
 
@@ -82,7 +82,7 @@ class _Scan:
         carry = [constant(np.int32(0)), *self.carry, *(zeros(t) for t in self.y_types)]
         carry_types = [type_of(v) for v in carry]
 
-        def running(counter: ir.Value, *rest: ir.Value) -> list[ir.Value]:
+        def running(counter: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             return [ops.lt(counter, _count(looped))]
 
         def body(*arguments: ir.Value) -> list[ir.Value]:

@@ -43,15 +43,15 @@ def fold_constants(program: Program) -> None:
 _Values = dict["ir.Value", np.ndarray]
 
 
-def _fold(body: Body, known: _Values | None = None, splats: _Values | None = None) -> None:
+def _fold(body: Body, small: _Values | None = None, splats: _Values | None = None) -> None:
     """Fold the constants of a body.
 
     Args:
       body: the body.
-      known: the values of the small arguments that are constant.
+      small: the values of the small arguments that are constant.
       splats: the elements of the larger arguments that are constant splats.
     """
-    known, splats = known or {}, splats or {}
+    small, splats = small or {}, splats or {}
     for op in body.operations:
         name = op.name
         definition = REGISTRY.get(name)
@@ -59,21 +59,21 @@ def _fold(body: Body, known: _Values | None = None, splats: _Values | None = Non
             continue
         if name not in PLAIN:
             for inner, sources in _sources(op) if definition.is_control_flow else ():
-                _fold(inner, *_of_arguments(inner, sources, known, splats))
+                _fold(inner, *_of_arguments(inner, sources, small, splats))
             continue
         if name == "gnomon.constant":
             (result,) = op.results
             if not _is_large(type_of(result)):
-                known[result] = definition.evaluate(**params_of(op, definition))  # type: ignore[operator]
+                small[result] = definition.evaluate(**params_of(op, definition))  # type: ignore[operator]
             continue
         results = results_of(op)
         if len(results) != 1:
             continue
-        if name == "gnomon.select" and (chosen := _chosen(op, known, splats)) is not None:
+        if name == "gnomon.select" and (chosen := _chosen(op, small, splats)) is not None:
             results[0].replace_all_uses_with(chosen)
             erase(op)
             continue
-        value = _value_of(op, definition, known, splats)
+        value = _value_of(op, definition, small, splats)
         if value is None:
             continue
         type_ = type_of(results[0])
@@ -84,7 +84,7 @@ def _fold(body: Body, known: _Values | None = None, splats: _Values | None = Non
         with ir.InsertionPoint(op), op.location:
             # IREE 3.13 rejects updates of a splat reversed with a stride, as in ``zeros(8)[::-2]``.
             folded = full(type_, value) if large else constant(value)
-        (splats if large else known)[folded] = value
+        (splats if large else small)[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
 
@@ -112,8 +112,8 @@ def _sources(op: ir.Operation) -> list[tuple[Body, Sequence[ir.Value | None]]]:
         params = params_of(op)
         for_cond, for_body, carry = split(operands, params["cond_consts"], params["body_consts"])
         cond, body = bodies
-        kept = _unchanged(body, len(for_body), carry)
-        return [(cond, [*for_cond, *kept]), (body, [*for_body, *kept])]
+        carried = _unchanged(body, len(for_body), carry)
+        return [(cond, [*for_cond, *carried]), (body, [*for_body, *carried])]
     return [(body, [None] * len(body.arguments)) for body in bodies]
 
 
@@ -129,36 +129,36 @@ def _unchanged(body: Body, consts: int, carry: Sequence[ir.Value]) -> list[ir.Va
 def _of_arguments(
     body: Body,
     sources: Sequence[ir.Value | None],
-    known: Mapping[ir.Value, np.ndarray],
+    small: Mapping[ir.Value, np.ndarray],
     splats: Mapping[ir.Value, np.ndarray],
 ) -> tuple[_Values, _Values]:
     """The arguments of a body that are known, and those that are splats."""
-    known_inside: _Values = {}
+    small_inside: _Values = {}
     splats_inside: _Values = {}
     for argument, source in zip(body.arguments, sources, strict=True):
-        if source is None or (source not in known and source not in splats):
+        if source is None or (source not in small and source not in splats):
             continue
         type_ = type_of(argument)
         if type_ == type_of(source):
-            inside, values = (splats_inside, splats) if source in splats else (known_inside, known)
+            inside, values = (splats_inside, splats) if source in splats else (small_inside, small)
             inside[argument] = values[source]
-        elif (number := _number(source, known, splats)) is not None:
+        elif (number := _number(source, small, splats)) is not None:
             # Each slice of a scanned splat is a splat.
             if _is_large(type_):
                 splats_inside[argument] = number
             else:
-                known_inside[argument] = np.broadcast_to(number, type_.shape)
-    return known_inside, splats_inside
+                small_inside[argument] = np.broadcast_to(number, type_.shape)
+    return small_inside, splats_inside
 
 
 def _chosen(
     op: ir.Operation,
-    known: Mapping[ir.Value, np.ndarray],
+    small: Mapping[ir.Value, np.ndarray],
     splats: Mapping[ir.Value, np.ndarray],
 ) -> ir.Value | None:
     """The operand from which a select takes all elements; None if that is not known."""
     predicate, on_true, on_false = operands_of(op)
-    values = splats.get(predicate, known.get(predicate))
+    values = splats.get(predicate, small.get(predicate))
     if values is None or not values.size or values.any() != values.all():
         return None
     return on_true if values.all() else on_false
@@ -167,49 +167,49 @@ def _chosen(
 def _value_of(
     op: ir.Operation,
     definition: Op,
-    known: Mapping[ir.Value, np.ndarray],
+    small: Mapping[ir.Value, np.ndarray],
     splats: Mapping[ir.Value, np.ndarray],
 ) -> np.ndarray | None:
     """The value of an op, or the element of a large splat; None if it is not known."""
     operands = operands_of(op)
     type_ = type_of(results_of(op)[0])
-    if not operands or any(x not in known and x not in splats for x in operands):
+    if not operands or any(x not in small and x not in splats for x in operands):
         return None
     if op.name in _REDUCTIONS:
         shape = type_of(operands[0]).shape
         if _is_large(type_) or _is_large(type_of(operands[0]), _EVALUATED):
             return None
         # Reductions have one operand.
-        number = _number(operands[0], known, splats)
-        values = [known[operands[0]] if number is None else np.broadcast_to(number, shape)]
+        number = _number(operands[0], small, splats)
+        values = [small[operands[0]] if number is None else np.broadcast_to(number, shape)]
     elif op.name in _SPREADS:
-        number = _number(operands[0], known, splats)
+        number = _number(operands[0], small, splats)
         if number is not None:
             return number if _is_large(type_) else np.broadcast_to(number, type_.shape)
         if _is_large(type_):
             return None
-        values = [known[x] for x in operands]
+        values = [small[x] for x in operands]
     elif definition.batch is not batch_elementwise:
         return None
     elif _is_large(type_):
-        numbers = [_number(x, known, splats) for x in operands]
+        numbers = [_number(x, small, splats) for x in operands]
         values = [n for n in numbers if n is not None]
         if len(values) < len(numbers):
             return None
     else:
-        values = [known[x] for x in operands]
+        values = [small[x] for x in operands]
     with np.errstate(all="ignore"):
         value = definition.evaluate(*values, **params_of(op, definition))  # type: ignore[operator]
     return np.asarray(value, type_.dtype)
 
 
 def _number(
-    value: ir.Value, known: Mapping[ir.Value, np.ndarray], splats: Mapping[ir.Value, np.ndarray]
+    value: ir.Value, small: Mapping[ir.Value, np.ndarray], splats: Mapping[ir.Value, np.ndarray]
 ) -> np.ndarray | None:
     """The element of a splat or of a one-element value, as a rank-0 array; otherwise None."""
     if value in splats:
         return splats[value]
-    return known[value].reshape(()) if known[value].size == 1 else None
+    return small[value].reshape(()) if small[value].size == 1 else None
 
 
 __all__ = ["fold_constants"]

@@ -209,20 +209,20 @@ class _Functionalizer:
     def _findings(self, op: ir.Operation, env: dict[ir.Value, ir.Value]) -> list[Finding]:
         """The checks of an op without bodies, in the order of `_sites_of`."""
         operands = [env[v] for v in operands_of(op)]
-        found: list[Finding] = []
+        findings: list[Finding] = []
         if DIVISION in self.kinds and _divides(op):
             divisor = operands[1]
-            found.append((_any(ops.eq(divisor, zeros(type_of(divisor)))), []))
+            findings.append((_any(ops.eq(divisor, zeros(type_of(divisor)))), []))
         if INDEX in self.kinds and (find := _indexed(op)) is not None:
-            found.append(find(operands))
+            findings.append(find(operands))
         if NAN in self.kinds and _may_make_nan(op):
             values = [env[r] for r in results_of(op)]
             bad = [_any(ops.ne(v, v)) for v in values if is_inexact(type_of(v).dtype)]
             failed = bad[0]
             for other in bad[1:]:
                 failed = ops.or_(failed, other)
-            found.append((failed, []))
-        return found
+            findings.append((failed, []))
+        return findings
 
     # ------------------------------------------------------------------------------- control flow
 
@@ -234,8 +234,8 @@ class _Functionalizer:
         bodies = []
         for body in bodies_of(op):
 
-            def emit(*given: ir.Value, body: Body = body) -> list[ir.Value]:
-                arguments, entering = split(given, len(values))
+            def emit(*inputs: ir.Value, body: Body = body) -> list[ir.Value]:
+                arguments, entering = split(inputs, len(values))
                 results, leaving = self.run(body, arguments, entering)
                 return [*leaving, *results]
 
@@ -250,9 +250,9 @@ class _Functionalizer:
         consts, carry, xs = split(operands, params["consts"], params["carry"])
         (body,) = bodies_of(op)
 
-        def emit(*given: ir.Value) -> list[ir.Value]:
-            fixed, entering, rest = split(given, len(consts), len(state))
-            results, leaving = self.run(body, [*fixed, *rest], entering)
+        def emit(*inputs: ir.Value) -> list[ir.Value]:
+            fixed, entering, others = split(inputs, len(consts), len(state))
+            results, leaving = self.run(body, [*fixed, *others], entering)
             return [*leaving, *results]
 
         types = [
@@ -276,9 +276,9 @@ class _Functionalizer:
         start = self._next
         (running,), state = self.run(cond, [*for_cond, *carry], state)
 
-        def emit(*given: ir.Value) -> list[ir.Value]:
+        def emit(*inputs: ir.Value) -> list[ir.Value]:
             tested, consts, _, entering, values = split(
-                given, len(for_cond), len(for_body), 1, len(state)
+                inputs, len(for_cond), len(for_body), 1, len(state)
             )
             new, leaving = self.run(body, [*consts, *values], entering)
             after, self._next = self._next, start
@@ -293,7 +293,7 @@ class _Functionalizer:
             [*consts, *entering],
             {"cond_consts": 0, "body_consts": len(consts)},
             [
-                Body.build(types, lambda going, *rest: [going]),
+                Body.build(types, lambda going, *carried: [going]),
                 Body.build([*(type_of(v) for v in consts), *types], emit),
             ],
         )
@@ -309,8 +309,8 @@ _FILE_AND_LINE = re.compile(r'"([^"]*)":(\d+):')
 
 def _where(location: ir.Location) -> str:
     """The user's file and line, to append to a message."""
-    found = _FILE_AND_LINE.search(str(location))
-    return f" ({found[1]}:{found[2]})" if found else ""
+    match = _FILE_AND_LINE.search(str(location))
+    return f" ({match[1]}:{match[2]})" if match else ""
 
 
 def _any(mask: ir.Value) -> ir.Value:
@@ -349,13 +349,15 @@ def _indexed(op: ir.Operation) -> Callable[[list[ir.Value]], Finding] | None:
         shape = type_of(operands[0]).shape
         if not shape:
             return None
-        taken = params_of(op)["sizes"] if name == "dynamic_slice" else type_of(operands[1]).shape
+        window_shape = (
+            params_of(op)["sizes"] if name == "dynamic_slice" else type_of(operands[1]).shape
+        )
         first = 1 if name == "dynamic_slice" else 2
 
         def starts(values: list[ir.Value]) -> Finding:
             parts = [ops.reshape(convert(v, _I32), shape=(1,)) for v in values[first:]]
             indices = ops.concatenate(*parts, dimension=0) if len(parts) > 1 else parts[0]
-            return _finding(indices, range(len(shape)), shape, taken)
+            return _finding(indices, range(len(shape)), shape, window_shape)
 
         return starts
     if name != "gather" and not (name == "scatter" or name.startswith("scatter_")):
@@ -377,7 +379,7 @@ def _indexed(op: ir.Operation) -> Callable[[list[ir.Value]], Finding] | None:
 
 
 def _finding(
-    indices: ir.Value, axes: Sequence[int], shape: Sequence[int], taken: Sequence[int]
+    indices: ir.Value, axes: Sequence[int], shape: Sequence[int], window_shape: Sequence[int]
 ) -> Finding:
     """Whether a start index is out of bounds; the payload is the first such index and its axis.
 
@@ -385,11 +387,11 @@ def _finding(
       indices: the start indices; the last dimension runs over ``axes``.
       axes: the dimensions of the operand that are indexed.
       shape: the shape of the operand.
-      taken: the shape of the slices.
+      window_shape: the shape of the slices.
     """
     type_ = type_of(indices)
     count = math.prod(type_.shape)
-    last = np.asarray([shape[a] - taken[a] for a in axes], np.int32)
+    last = np.asarray([shape[a] - window_shape[a] for a in axes], np.int32)
     bounds = constant(np.broadcast_to(last, type_.shape))
     outside = ops.or_(ops.lt(indices, zeros(type_)), ops.gt(indices, bounds))
     flat = ops.reshape(outside, shape=(count,))

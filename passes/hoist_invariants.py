@@ -56,17 +56,22 @@ def _with_constants(
     """A body that takes the carries in the mask as constants, after the existing ones."""
     changing = [not c for c in constant]
     types = split(body.argument_types, consts, len(constant))
-    taken = [*types[0], *chosen(types[1], constant), *chosen(types[1], changing), *types[2]]
+    argument_types = [
+        *types[0],
+        *chosen(types[1], constant),
+        *chosen(types[1], changing),
+        *types[2],
+    ]
 
     def emit(*arguments: ir.Value) -> list[ir.Value]:
-        consts_, fixed, state, rest = split(arguments, consts, sum(constant), sum(changing))
-        values = body.inline([*consts_, *_merged(constant, fixed, state), *rest])
+        consts_, fixed, state, slices = split(arguments, consts, sum(constant), sum(changing))
+        values = body.inline([*consts_, *_merged(constant, fixed, state), *slices])
         if not gives_carry:
             return values
         carry, ys = split(values, len(constant))
         return [*chosen(carry, changing), *ys]
 
-    return Body.build(taken, emit)
+    return Body.build(argument_types, emit)
 
 
 def _cut(body: Body, consts: int, keep_late: Callable[[ir.Operation], bool]) -> Partition:

@@ -134,8 +134,8 @@ class Lowering:
     def call_external(self, inst: Instance, name: str) -> list[ir.Value]:
         """A call of an external function, which the program's runner provides."""
         types = [mlir_type(t) for t in inst.result_types]
-        given = [x.type for x in inst.operands]
-        self._external[name] = ir.FunctionType.get(given, types, context())
+        operand_types = [x.type for x in inst.operands]
+        self._external[name] = ir.FunctionType.get(operand_types, types, context())
         created = ir.Operation.create(
             "func.call",
             results=types,
@@ -199,8 +199,8 @@ class Lowering:
                 f"{list(self._devices)}; a program runs on the devices of one mesh"
             )
         text = mesh.text([self._devices.index(d) for d in order])
-        for name, known in self.meshes.items():
-            if known == text:
+        for name, declared in self.meshes.items():
+            if declared == text:
                 return name
         name = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
         self.meshes[name] = text
@@ -227,7 +227,7 @@ class Lowering:
         p = inst.params
         name = self.mesh_name(p["mesh_axes"], p["mesh_sizes"], ())
         signature = self.program.signature(p["callee"])
-        others = set(p["mesh_axes"]) - set(p["manual_axes"]) - set(self.manual)
+        automatic = set(p["mesh_axes"]) - set(p["manual_axes"]) - set(self.manual)
 
         def splits(specs: Sequence[Sequence[Sequence[str]]], types: Sequence[TensorType]) -> list:  # type: ignore[type-arg]
             return [
@@ -243,7 +243,7 @@ class Lowering:
             name,
             p["manual_axes"],
             (splits(p["in_specs"], signature.arguments), splits(p["out_specs"], signature.results)),
-            open_=bool(others),
+            open_=bool(automatic),
         )
 
     def position(self, axis: str) -> ir.Value:
@@ -254,8 +254,8 @@ class Lowering:
         """
         mesh = self.mesh
         assert mesh is not None
-        rest = [name for name in mesh.axes if name not in self.manual]
-        if not rest:
+        automatic = [name for name in mesh.axes if name not in self.manual]
+        if not automatic:
             return collective_lowering.position(mesh, axis)
         key = mesh, axis
         if key not in self._positions:
@@ -264,7 +264,7 @@ class Lowering:
         name = self.mesh_name(mesh.axes, mesh.sizes, ())
         type_ = type_of(self.program.body(function).results[0])
         return shardy.manual_computation(
-            function, [], ((), [type_]), [type_], name, rest, ((), [()]), open_=False
+            function, [], ((), [type_]), [type_], name, automatic, ((), [()]), open_=False
         )[0]
 
     def _position_function(self, mesh: Mesh, axis: str) -> str:
@@ -283,7 +283,7 @@ def _separate_bodies(program: Program, mesh: Mesh) -> dict[str, tuple[Mesh, tupl
     Returns:
       For each of these functions, its mesh and the axes that are manual in it.
     """
-    found: dict[str, tuple[Mesh, tuple[str, ...]]] = {}
+    bodies: dict[str, tuple[Mesh, tuple[str, ...]]] = {}
     reached: set[str] = set()
 
     def visit(body: Body, manual: tuple[str, ...]) -> None:
@@ -304,7 +304,7 @@ def _separate_bodies(program: Program, mesh: Mesh) -> dict[str, tuple[Mesh, tupl
             inner = tuple(
                 a for a in params["mesh_axes"] if a in manual or a in params["manual_axes"]
             )
-            found[name] = Mesh(params["mesh_axes"], params["mesh_sizes"], mesh.devices), inner
+            bodies[name] = Mesh(params["mesh_axes"], params["mesh_sizes"], mesh.devices), inner
             visit(program.body(name), inner)
 
     for name in program.names:
@@ -315,7 +315,7 @@ def _separate_bodies(program: Program, mesh: Mesh) -> dict[str, tuple[Mesh, tupl
     for name in program.names:
         if name not in reached:
             program.erase(name)
-    return found
+    return bodies
 
 
 def lower_to_stablehlo(program: Program) -> None:

@@ -32,16 +32,18 @@ def map_over_mesh(vectorizer: Vectorizer, body: Body, params: dict[str, Any]) ->
       ValueError: the op checks varying axes, and a result differs between the members of an axis
         that its spec does not mention.
     """
-    given = partitions(params["in_specs"], params["mesh_axes"], params["mesh_sizes"])
+    entering = partitions(params["in_specs"], params["mesh_axes"], params["mesh_sizes"])
     returned = partitions(params["out_specs"], params["mesh_axes"], params["mesh_sizes"])
     mapped = body
     for name, size in reversed(list(zip(params["mesh_axes"], params["mesh_sizes"], strict=True))):
         if name not in params["manual_axes"]:
             continue
-        split = [name in p.axes for p in given]
-        kept = [name in p.axes for p in returned]
-        mapped, varying = vectorizer.batch(mapped, split, MappedAxis(size, name), force=kept)
-        extra = [v and not k for v, k in zip(varying, kept, strict=True)]
+        split = [name in p.axes for p in entering]
+        returned_split = [name in p.axes for p in returned]
+        mapped, varying = vectorizer.batch(
+            mapped, split, MappedAxis(size, name), force=returned_split
+        )
+        extra = [v and not k for v, k in zip(varying, returned_split, strict=True)]
         if any(extra) and params["check_vma"]:
             raise ValueError(
                 f"shard_map: result {extra.index(True)} may differ between the members of axis "
@@ -50,10 +52,10 @@ def map_over_mesh(vectorizer: Vectorizer, body: Body, params: dict[str, Any]) ->
             )
         mapped = _first_members(mapped, extra)
 
-    types = [p.whole(t) for p, t in zip(given, body.argument_types, strict=True)]
+    types = [p.whole(t) for p, t in zip(entering, body.argument_types, strict=True)]
 
     def emit(*arguments: ir.Value) -> list[ir.Value]:
-        shards = [p.split(x) for p, x in zip(given, arguments, strict=True)]
+        shards = [p.split(x) for p, x in zip(entering, arguments, strict=True)]
         results = mapped.inline(shards)
         return [p.join(r) for p, r in zip(returned, results, strict=True)]
 

@@ -86,29 +86,29 @@ def _merge(use: Use, operands: Sequence[Labels], result: Labels, shape: Shape) -
     If operands split a dimension over different axes, the dimension is not split, unless the axes
     of one operand begin with those of the other: then the longer list is taken.
     """
-    found: dict[Any, tuple[str, ...]] = {}
+    axes_of: dict[Any, tuple[str, ...]] = {}
     for labels, split in zip(operands, use.splits, strict=True):
         for label, axes in zip(labels, split, strict=True):
             if label is None or not axes or label not in result:
                 continue
-            before = found.setdefault(label, axes)
+            before = axes_of.setdefault(label, axes)
             if before == axes:
                 continue
             shorter, longer = sorted((before, axes), key=len)
-            found[label] = longer if longer[: len(shorter)] == shorter else ()
-    wanted = [() if label is None else found.get(label, ()) for label in result]
-    return _valid_axes(use, wanted, shape)
+            axes_of[label] = longer if longer[: len(shorter)] == shorter else ()
+    merged = [() if label is None else axes_of.get(label, ()) for label in result]
+    return _valid_axes(use, merged, shape)
 
 
 def _valid_axes(use: Use, split: Sequence[tuple[str, ...]], shape: Shape) -> Split:
     """A sharding without axes that are used twice or do not divide a dimension."""
     used: set[str] = set()
-    kept: list[tuple[str, ...]] = []
+    valid: list[tuple[str, ...]] = []
     for axes, size in zip(split, shape, strict=True):
         fits = used.isdisjoint(axes) and size % use.count(axes) == 0 and size > 0
-        kept.append(tuple(axes) if fits else ())
-        used.update(kept[-1])
-    return tuple(kept)
+        valid.append(tuple(axes) if fits else ())
+        used.update(valid[-1])
+    return tuple(valid)
 
 
 # -------------------------------------------------------------------------------------------- rules
@@ -116,12 +116,12 @@ def _valid_axes(use: Use, split: Sequence[tuple[str, ...]], shape: Shape) -> Spl
 
 def _same_dimensions(use: Use) -> list[Split]:
     """Split each result like the operands of its shape; ignore the other operands."""
-    found = []
+    results = []
     for shape in use.results:
         labels = range(len(shape))
-        given = [labels if s == shape else (None,) * len(s) for s in use.operands]
-        found.append(_merge(use, given, labels, shape))
-    return found
+        of_operands = [labels if s == shape else (None,) * len(s) for s in use.operands]
+        results.append(_merge(use, of_operands, labels, shape))
+    return results
 
 
 def _broadcast_in_dim(use: Use) -> list[Split]:
@@ -139,8 +139,8 @@ def _transpose(use: Use) -> list[Split]:
 def _reduce(use: Use) -> list[Split]:
     (shape,) = use.operands
     axes = use.params["axes"] if "axes" in use.params else (use.params["axis"],)
-    kept = [d for d in range(len(shape)) if d not in axes]
-    return [_merge(use, [range(len(shape))], kept, use.results[0])]
+    kept_dims = [d for d in range(len(shape)) if d not in axes]
+    return [_merge(use, [range(len(shape))], kept_dims, use.results[0])]
 
 
 def _dot_general(use: Use) -> list[Split]:
@@ -171,11 +171,11 @@ def _conv_general_dilated(use: Use) -> list[Split]:
 def _reshape(use: Use) -> list[Split]:
     (shape,), (result,) = use.operands, use.results
     split: list[tuple[str, ...]] = [()] * len(result)
-    for dims, others in _groups(shape, result):
+    for dims, result_dims in _groups(shape, result):
         # Only the axes of the outermost dimension carry over: a shard of an inner dimension is
         # not one contiguous range of the reshaped dimension.
         wide = [d for d in dims if shape[d] > 1]
-        targets = [d for d in others if result[d] > 1]
+        targets = [d for d in result_dims if result[d] > 1]
         if wide and targets:
             axes = use.splits[0][wide[0]]
             fits = result[targets[0]] % use.count(axes) == 0
@@ -190,7 +190,7 @@ def _groups(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
     groups = []
     i = j = 0
     while i < len(shape) and j < len(result):
-        dims, others = [i], [j]
+        dims, result_dims = [i], [j]
         left, right = shape[i], result[j]
         i, j = i + 1, j + 1
         while left != right:
@@ -200,20 +200,20 @@ def _groups(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
                 i += 1
             else:
                 right *= result[j]
-                others.append(j)
+                result_dims.append(j)
                 j += 1
-        groups.append((dims, others))
+        groups.append((dims, result_dims))
     return groups
 
 
 def _resized(use: Use) -> list[Split]:
     """Split each result like the operands of its rank, even if the sizes differ."""
     result = use.results[0]
-    given = [
+    of_operands = [
         range(len(shape)) if len(shape) == len(result) else (None,) * len(shape)
         for shape in use.operands
     ]
-    return [_merge(use, given, range(len(shape)), shape) for shape in use.results]
+    return [_merge(use, of_operands, range(len(shape)), shape) for shape in use.results]
 
 
 def _top_k(use: Use) -> list[Split]:
@@ -226,8 +226,8 @@ def _dynamic_slice(use: Use) -> list[Split]:
     """Split the dimensions that are taken whole; the start indices of the others are unknown."""
     shape, result = use.operands[0], use.results[0]
     labels = [d if n == m else None for d, (n, m) in enumerate(zip(shape, result, strict=True))]
-    given = [labels, *((None,) * len(s) for s in use.operands[1:])]
-    return [_merge(use, given, range(len(result)), result)]
+    of_operands = [labels, *((None,) * len(s) for s in use.operands[1:])]
+    return [_merge(use, of_operands, range(len(result)), result)]
 
 
 def _first_operand(use: Use) -> list[Split]:
@@ -261,9 +261,9 @@ def _batch_dimensions(use: Use) -> list[Split]:
     """Split the batch dimensions of an op on matrices, but not the matrices."""
     rank = min((len(s) for s in use.operands if s), default=0)
     batch = range(max(rank - 2, 0))
-    given = [[d if d in batch else None for d in range(len(s))] for s in use.operands]
+    of_operands = [[d if d in batch else None for d in range(len(s))] for s in use.operands]
     return [
-        _merge(use, given, [d if d in batch else None for d in range(len(s))], s)
+        _merge(use, of_operands, [d if d in batch else None for d in range(len(s))], s)
         for s in use.results
     ]
 
@@ -345,22 +345,22 @@ def propagate(
     findings: list[Inspected] | None = None,
 ) -> list[Split]:
     """The shardings of the results of a body without calls, given those of its arguments."""
-    found: dict[ir.Value, Split] = dict(zip(body.arguments, splits, strict=True))
+    split_of: dict[ir.Value, Split] = dict(zip(body.arguments, splits, strict=True))
     reported: list[Inspected] = [] if findings is None else findings
     for op in body.operations:
         operands = operands_of(op)
-        given = [found[v] for v in operands]
+        incoming = [split_of[v] for v in operands]
         results = results_of(op)
-        made = _of_operation(op, operands, results, given, sizes, reported)
-        found.update(zip(results, made, strict=True))
-    return [found[v] for v in body.results]
+        outgoing = _of_operation(op, operands, results, incoming, sizes, reported)
+        split_of.update(zip(results, outgoing, strict=True))
+    return [split_of[v] for v in body.results]
 
 
 def _of_operation(
     op: ir.Operation,
     operands: Sequence[ir.Value],
     results: Sequence[ir.Value],
-    given: Sequence[Split],
+    incoming: Sequence[Split],
     sizes: Mapping[str, int],
     findings: list[Inspected],
 ) -> list[Split]:
@@ -369,14 +369,14 @@ def _of_operation(
     params = params_of(op, definition)
     shapes = [type_of(v).shape for v in results]
     if name in _STRUCTURED:
-        return _STRUCTURED[name](params, bodies_of(op), given, shapes, sizes, findings)
+        return _STRUCTURED[name](params, bodies_of(op), incoming, shapes, sizes, findings)
     if definition.is_control_flow:
         (first, *_) = bodies_of(op)
-        if len(first.arguments) == len(given):
-            return propagate(first, given, sizes, findings)
+        if len(first.arguments) == len(incoming):
+            return propagate(first, incoming, sizes, findings)
         return [unsplit(shape) for shape in shapes]
     of_operands = [type_of(v).shape for v in operands]
-    use = Use(name, params, of_operands, shapes, given, sizes, findings)
+    use = Use(name, params, of_operands, shapes, incoming, sizes, findings)
     return propagate_op(use)
 
 
@@ -384,8 +384,8 @@ def joined(first: Split, second: Split) -> Split:
     """The first of two shardings; the second splits the dimensions that the first leaves whole."""
     used = {axis for axes in first for axis in axes}
     united = []
-    for mine, other in zip(first, second, strict=True):
-        axes = mine or (other if used.isdisjoint(other) else ())
+    for first_axes, second_axes in zip(first, second, strict=True):
+        axes = first_axes or (second_axes if used.isdisjoint(second_axes) else ())
         united.append(axes)
         used.update(axes)
     return tuple(united)
@@ -397,47 +397,47 @@ def _stable(
     """The fixed point of the shardings of a loop's carries, and the results of the last step."""
     while True:
         results = step(carry)
-        new = [joined(old, made) for old, made in zip(carry, results, strict=False)]
-        if new == carry:
+        grown = [joined(old, leaving) for old, leaving in zip(carry, results, strict=False)]
+        if grown == carry:
             return carry, results
-        carry = new
+        carry = grown
 
 
 def _scan(
     params: Mapping[str, Any],
     bodies: Sequence[Body],
-    given: Sequence[Split],
+    incoming: Sequence[Split],
     shapes: Sequence[Shape],
     sizes: Mapping[str, int],
     findings: list[Inspected],
 ) -> list[Split]:
     consts, count = params["consts"], params["carry"]
-    fixed, rest = list(given[:consts]), [split[1:] for split in given[consts + count :]]
+    fixed, slices = list(incoming[:consts]), [split[1:] for split in incoming[consts + count :]]
 
     def step(carry: list[Split]) -> list[Split]:
-        return propagate(bodies[0], [*fixed, *carry, *rest], sizes)
+        return propagate(bodies[0], [*fixed, *carry, *slices], sizes)
 
-    carry, results = _stable(step, list(given[consts : consts + count]))
-    propagate(bodies[0], [*fixed, *carry, *rest], sizes, findings)
+    carry, results = _stable(step, list(incoming[consts : consts + count]))
+    propagate(bodies[0], [*fixed, *carry, *slices], sizes, findings)
     return [*carry, *(((), *split) for split in results[count:])]
 
 
 def _while(
     params: Mapping[str, Any],
     bodies: Sequence[Body],
-    given: Sequence[Split],
+    incoming: Sequence[Split],
     shapes: Sequence[Shape],
     sizes: Mapping[str, int],
     findings: list[Inspected],
 ) -> list[Split]:
     start = params["cond_consts"]
     first = start + params["body_consts"]
-    fixed = list(given[start:first])
+    fixed = list(incoming[start:first])
 
     def step(carry: list[Split]) -> list[Split]:
         return propagate(bodies[1], [*fixed, *carry], sizes)
 
-    carry, _ = _stable(step, list(given[first:]))
+    carry, _ = _stable(step, list(incoming[first:]))
     propagate(bodies[1], [*fixed, *carry], sizes, findings)
     return carry
 
@@ -445,15 +445,15 @@ def _while(
 def _switch(
     params: Mapping[str, Any],
     bodies: Sequence[Body],
-    given: Sequence[Split],
+    incoming: Sequence[Split],
     shapes: Sequence[Shape],
     sizes: Mapping[str, int],
     findings: list[Inspected],
 ) -> list[Split]:
     united = None
     for body in bodies:
-        made = propagate(body, given[1:], sizes, findings)
-        united = made if united is None else list(map(joined, united, made))
+        results = propagate(body, incoming[1:], sizes, findings)
+        united = results if united is None else list(map(joined, united, results))
     return united or []
 
 

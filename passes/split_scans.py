@@ -134,29 +134,29 @@ class _Scan:
 
 
 def _needed(
-    body: Body, given: Container[ir.Value], wanted: Iterable[ir.Value], *, effects: bool = False
+    body: Body, available: Container[ir.Value], values: Iterable[ir.Value], *, effects: bool = False
 ) -> list[ir.Operation]:
     """The ops, in order, that compute the wanted values of a body from given values.
 
     Args:
       effects: whether to include ops with effects in any case.
     """
-    needed = {v for v in wanted if v not in given}
-    found: list[ir.Operation] = []
+    needed = {v for v in values if v not in available}
+    needed_ops: list[ir.Operation] = []
     for op in reversed(list(body.operations)):
         if any(r in needed for r in results_of(op)) or (effects and has_effects(op)):
-            found.append(op)
-            needed.update(v for v in operands_of(op) if v not in given)
-    return found[::-1]
+            needed_ops.append(op)
+            needed.update(v for v in operands_of(op) if v not in available)
+    return needed_ops[::-1]
 
 
 def _inlined(
-    body: Body, env: dict[ir.Value, ir.Value], wanted: Sequence[ir.Value], *, effects: bool = False
+    body: Body, env: dict[ir.Value, ir.Value], values: Sequence[ir.Value], *, effects: bool = False
 ) -> list[ir.Value]:
     """Compute values of a body from those in ``env``, at the current insertion point."""
-    for op in _needed(body, env, wanted, effects=effects):
+    for op in _needed(body, env, values, effects=effects):
         clone_into(op, env)
-    return [env[v] for v in wanted]
+    return [env[v] for v in values]
 
 
 def _is_movable(op: ir.Operation) -> bool:
@@ -185,7 +185,7 @@ def _is_small_contraction(op: ir.Operation) -> bool:
 def _before(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     late = set(loop.entering)
     varies = set(loop.x_arguments)
-    found: list[ir.Value] = []
+    early: list[ir.Value] = []
     for op in loop.body.operations:
         operands = operands_of(op)
         if is_literal(op):
@@ -195,42 +195,42 @@ def _before(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
         elif any(v in varies for v in operands):
             varies.update(results_of(op))
             if _is_small_contraction(op):
-                found.append(op.results[0])
-    made = [r for op in _needed(loop.body, (), found) for r in results_of(op)]
-    if not found or loop.nbytes(made) > MAX_STACKED:
+                early.append(op.results[0])
+    computed = [r for op in _needed(loop.body, (), early) for r in results_of(op)]
+    if not early or loop.nbytes(computed) > MAX_STACKED:
         return None
-    taken = [*loop.const_arguments, *loop.x_arguments]
+    arguments = [*loop.const_arguments, *loop.x_arguments]
     mapped = [*(False for _ in loop.consts), *(True for _ in loop.xs)]
-    before_loop, _ = _for_all(loop, vectorizer, taken, mapped, found)
+    before_loop, _ = _for_all(loop, vectorizer, arguments, mapped, early)
     stacked = before_loop.inline([*loop.consts, *loop.xs])
-    final, ys = loop.rebuilt(range(len(loop.carry)), stacked, found, loop.ys)
+    final, ys = loop.rebuilt(range(len(loop.carry)), stacked, early, loop.ys)
     return [*final, *ys]
 
 
 def _for_all(
     loop: _Scan,
     vectorizer: Vectorizer,
-    taken: Sequence[ir.Value],
+    arguments: Sequence[ir.Value],
     mapped: Sequence[bool],
-    wanted: Sequence[ir.Value],
+    results: Sequence[ir.Value],
     force: bool | Sequence[bool] = False,
 ) -> tuple[Body, list[bool]]:
     """A body that computes values of the loop's body for all iterations at once.
 
     Args:
-      taken: the values of the loop's body that become arguments; those in ``mapped`` are stacked
-        over the iterations.
-      wanted: the values of the loop's body to return.
+      arguments: the values of the loop's body that become arguments; those in ``mapped`` are
+        stacked over the iterations.
+      results: the values of the loop's body to return.
       force: the mask of the results to stack even if they are the same in every iteration.
 
     Returns:
       The body, and the mask of the results that are stacked.
     """
-    one = Body.build(
-        [type_of(v) for v in taken],
-        lambda *given: _inlined(loop.body, dict(zip(taken, given, strict=True)), wanted),
+    iteration = Body.build(
+        [type_of(v) for v in arguments],
+        lambda *values: _inlined(loop.body, dict(zip(arguments, values, strict=True)), results),
     )
-    return vectorizer.batch(one, mapped, MappedAxis(loop.length), force)
+    return vectorizer.batch(iteration, mapped, MappedAxis(loop.length), force)
 
 
 # --------------------------------------------------------------------------------- after the loop
@@ -263,10 +263,10 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     results = {r for op in moved for r in results_of(op)}
     literals = [r for op in loop.body.operations if is_literal(op) for r in results_of(op)]
     # The values that the loop must stack, in addition to its inputs and results.
-    known = {*loop.const_arguments, *loop.x_arguments, *loop.ys, *results, *literals}
+    ready = {*loop.const_arguments, *loop.x_arguments, *loop.ys, *results, *literals}
     used = dict.fromkeys(v for op in moved for v in operands_of(op))
-    frontier = [v for v in used if v not in known]
-    available = known | set(frontier)
+    frontier = [v for v in used if v not in ready]
+    available = ready | set(frontier)
     sums = [s for s in sums if _is_made_of(s.term, available)]
     moved_ys = [i for i, y in enumerate(loop.ys) if y in results]
     if not (sums or moved_ys) or loop.nbytes(frontier) > MAX_STACKED:
@@ -278,21 +278,21 @@ def _after(loop: _Scan, vectorizer: Vectorizer) -> list[ir.Value] | None:
     stacked = [*(loop.ys[i] for i in kept_ys), *frontier]
     final, ys = loop.rebuilt(carried, [], [], stacked)
 
-    given = dict(zip(loop.const_arguments, loop.consts, strict=True))
-    mapped = dict.fromkeys(given, False)
+    inputs = dict(zip(loop.const_arguments, loop.consts, strict=True))
+    mapped = dict.fromkeys(inputs, False)
     for_all = {
         **dict(zip(stacked, ys, strict=True)),
         **dict(zip(loop.x_arguments, loop.xs, strict=True)),
     }
-    given |= for_all
+    inputs |= for_all
     mapped |= dict.fromkeys(for_all, True)
     leaves = [leaf for s in sums for leaf in _leaves(s.term, results)]
-    wanted = dict.fromkeys(leaves, False) | {loop.ys[i]: True for i in moved_ys}
+    leaving = dict.fromkeys(leaves, False) | {loop.ys[i]: True for i in moved_ys}
     after_loop, differs = _for_all(
-        loop, vectorizer, list(given), list(mapped.values()), list(wanted), list(wanted.values())
+        loop, vectorizer, list(inputs), list(mapped.values()), list(leaving), list(leaving.values())
     )
-    made = after_loop.inline(list(given.values()))
-    values = dict(zip(wanted, zip(made, differs, strict=True), strict=True))
+    made = after_loop.inline(list(inputs.values()))
+    values = dict(zip(leaving, zip(made, differs, strict=True), strict=True))
 
     carries = dict(zip(carried, final, strict=True))
     for s in sums:
@@ -372,8 +372,8 @@ def _total(
     if name == _DOT:
         lhs, rhs = (values[v] for v in value.owner.operands)
         return _contracted(value.owner.operation, lhs, rhs, length)
-    one, differs = values[value]
-    return ops.reduce_sum(one, axes=(0,)) if differs else scale(one, length)
+    total, differs = values[value]
+    return ops.reduce_sum(total, axes=(0,)) if differs else scale(total, length)
 
 
 def _contracted(

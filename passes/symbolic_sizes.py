@@ -44,8 +44,10 @@ def drop_expressions(function: ir.Operation) -> None:
                 for argument in block.arguments:
                     drop(argument)
         if "function_type" in op.attributes:
-            given = ir.TypeAttr(op.attributes["function_type"]).value
-            op.attributes["function_type"] = ir.TypeAttr.get(without_expressions(given), context())
+            function_type = ir.TypeAttr(op.attributes["function_type"]).value
+            op.attributes["function_type"] = ir.TypeAttr.get(
+                without_expressions(function_type), context()
+            )
         return ir.WalkResult.ADVANCE
 
     function.walk(visit)
@@ -58,16 +60,16 @@ def emit_assertions(sizes: SizeValues, arguments: Sequence[ir.Value]) -> None:
       sizes: computes the sizes of the function.
       arguments: the function's arguments.
     """
-    given: list[tuple[Any, ...]] = [type_of(x).shape for x in arguments]
+    argument_shapes: list[tuple[Any, ...]] = [type_of(x).shape for x in arguments]
     dimensions = [
         (i, axis, size)
-        for i, shape in enumerate(given)
+        for i, shape in enumerate(argument_shapes)
         for axis, size in enumerate(shape)
         if isinstance(size, Dimension)
     ]
     shapes = ", ".join(
         f"argument {i} has shape ({', '.join(map(str, shape))})"
-        for i, shape in enumerate(given)
+        for i, shape in enumerate(argument_shapes)
         if any(i == j for j, _, _ in dimensions)
     )
     prefix = "Input shapes do not match the "
@@ -110,10 +112,10 @@ def emit_assertions(sizes: SizeValues, arguments: Sequence[ir.Value]) -> None:
     for i, axis, size in dimensions:
         if (i, axis) in determining:
             continue
-        found, expected = sizes.measured(i, axis), computed.polynomial(size.polynomial, size)
+        measured, expected = sizes.measured(i, axis), computed.polynomial(size.polynomial, size)
         _assert(
-            compare("EQ", found, expected),
-            [found, expected],
+            compare("EQ", measured, expected),
+            [measured, expected],
             f"{prefix}{specification}Found inconsistency between dimension {axis} of argument {i} "
             f"(= {{0}}) and the specification '{size}' (= {{1}}){suffix}",
         )
@@ -125,11 +127,13 @@ def emit_assertions(sizes: SizeValues, arguments: Sequence[ir.Value]) -> None:
     ):
         if not (poly.variables(left_side) | poly.variables(right_side)) <= sizes.steps.keys():
             continue  # about variables in no argument
-        one, other = (computed.polynomial(side, text) for side in (left_side, right_side))
+        left_value, right_value = (
+            computed.polynomial(side, text) for side in (left_side, right_side)
+        )
         direction = {"==": "EQ", ">=": "GE", "<=": "LE"}[relation]
         _assert(
-            compare(direction, one, other),
-            [one, other],
+            compare(direction, left_value, right_value),
+            [left_value, right_value],
             f"{prefix}symbolic shape constraint {text}. The left side is {{0}}, the right side "
             f"{{1}}{suffix}",
         )

@@ -51,8 +51,8 @@ class Vectorizer:
         def emit(*arguments: ir.Value) -> list[ir.Value]:
             dims = [0 if m else None for m in mapped]
             results, out_dims = self._trace(body, arguments, dims, axis)
-            wanted = [force] * len(results) if isinstance(force, bool) else list(force)
-            out_mapped[:] = [d is not None or w for d, w in zip(out_dims, wanted, strict=True)]
+            forced = [force] * len(results) if isinstance(force, bool) else list(force)
+            out_mapped[:] = [d is not None or w for d, w in zip(out_dims, forced, strict=True)]
             return [
                 at_dim(r, d, axis.size) if m else r
                 for r, d, m in zip(results, out_dims, out_mapped, strict=True)
@@ -76,15 +76,15 @@ class Vectorizer:
             dims = [None if a < 0 else a for a in in_axes]
             results, out_dims = self._trace(body, arguments, dims, axis)
             placed = []
-            for i, (result, dim, wanted) in enumerate(
+            for i, (result, dim, out_axis) in enumerate(
                 zip(results, out_dims, out_axes, strict=True)
             ):
-                if wanted < 0 and dim is not None:
+                if out_axis < 0 and dim is not None:
                     raise ValueError(
                         f"vmap: out_axes says that result {i} is not mapped, but it depends on a "
                         "mapped argument; give it an axis"
                     )
-                placed.append(result if wanted < 0 else at_dim(result, dim, axis.size, wanted))
+                placed.append(result if out_axis < 0 else at_dim(result, dim, axis.size, out_axis))
             return placed
 
         return Body.build(types, emit)
