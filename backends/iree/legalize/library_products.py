@@ -177,17 +177,17 @@ def _pieces(m: int, n: int, count: int) -> tuple[int, int]:
 
 def use_library(module: ir.Module, target: Target) -> bool:
     """Rewrite the products of a module in place, where the library computes them faster."""
-    found: list[ir.Operation] = []
+    products: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == _DOT:
-            found.append(op)
+            products.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     kernels: set[Kernel] = set()
     with other_dialects(module.context):
-        for op in found:
+        for op in products:
             product = _chosen(op)
             # `has_products` loads the library, so it is asked only when there is a product for it.
             if product is None or not has_products():
@@ -296,8 +296,8 @@ def _as_product(op: ir.Operation, element: str) -> _Product | None:
     b = _matrix(rhs[0], (k, b_k), (n, b_n))
     if a is None or b is None:
         return None
-    one = (1, 0, 0)
-    outer, inner = ([one] * (2 - len(batch))) + batch
+    unit = (1, 0, 0)
+    outer, inner = ([unit] * (2 - len(batch))) + batch
     return _Product(element, (outer, inner), (m, n, k), a, b)
 
 
@@ -334,15 +334,15 @@ def _matrix(value: ir.Value, rows: tuple[int, int], columns: tuple[int, int]) ->
 
 def _collapse(dims: Iterable[_Dim]) -> list[_Dim]:
     """Join neighbouring dimensions that are contiguous in both operands."""
-    found: list[_Dim] = []
+    collapsed: list[_Dim] = []
     for size, a, b in dims:
         if size == 1:
             continue
-        if found and found[-1][1:] == (size * a, size * b):
-            found[-1] = (found[-1][0] * size, a, b)
+        if collapsed and collapsed[-1][1:] == (size * a, size * b):
+            collapsed[-1] = (collapsed[-1][0] * size, a, b)
         else:
-            found.append((size, a, b))
-    return found
+            collapsed.append((size, a, b))
+    return collapsed
 
 
 def _strided(value: ir.Value) -> tuple[ir.Value, list[int]]:

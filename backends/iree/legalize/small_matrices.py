@@ -73,8 +73,8 @@ def _element(x: ir.Value, i: int, j: int) -> ir.Value:
     *batch, _, _ = type_of(x).shape
     start = (*(0 for _ in batch), i, j)
     limit = (*batch, i + 1, j + 1)
-    one = ops.slice(x, start=start, limit=limit, strides=(1,) * len(start))
-    return reshape(one, tuple(batch))
+    window = ops.slice(x, start=start, limit=limit, strides=(1,) * len(start))
+    return reshape(window, tuple(batch))
 
 
 def _elements(x: ir.Value) -> _Elements:
@@ -84,12 +84,12 @@ def _elements(x: ir.Value) -> _Elements:
 
 def _rows(x: ir.Value) -> _Rows:
     *batch, rows, columns = type_of(x).shape
-    found = []
+    row_values = []
     for i in range(rows):
         start, limit = (*(0 for _ in batch), i, 0), (*batch, i + 1, columns)
         row = ops.slice(x, start=start, limit=limit, strides=(1,) * len(start))
-        found.append(reshape(row, (*batch, columns)))
-    return found
+        row_values.append(reshape(row, (*batch, columns)))
+    return row_values
 
 
 def _iota(type_: TensorType, dimension: int) -> ir.Value:
@@ -116,11 +116,11 @@ def _matrix(elements: _Elements, type_: TensorType) -> ir.Value:
 
 
 def _selected(values: Sequence[ir.Value], index: ir.Value) -> ir.Value:
-    found = values[-1]
+    selected = values[-1]
     for i in reversed(range(len(values) - 1)):
         here = ops.eq(index, full_like(index, i))
-        found = ops.select(here, values[i], found)
-    return found
+        selected = ops.select(here, values[i], selected)
+    return selected
 
 
 def _over_columns(x: ir.Value, row: ir.Value) -> ir.Value:
@@ -149,6 +149,8 @@ class _Elimination:
     Args:
       a: the matrices, whose elements are replaced by those of L and U.
       rows: right-hand sides, which are swapped and eliminated as well.
+      keep: whether all of L, the pivots and the order are needed, not only U and the right-hand
+        sides.
 
     Attributes:
       a: L without its unit diagonal, and U.
@@ -183,20 +185,20 @@ class _Elimination:
             largest = ops.select(larger, size, largest)
             chosen.append((i, larger))
         # The pivot is the last row that was larger than those before it.
-        taken: ir.Value | None = None
+        is_taken: ir.Value | None = None
         swaps = []
         for i, larger in reversed(chosen):
-            here = larger if taken is None else ops.and_(larger, ops.not_(taken))
-            taken = larger if taken is None else ops.or_(taken, larger)
+            here = larger if is_taken is None else ops.and_(larger, ops.not_(is_taken))
+            is_taken = larger if is_taken is None else ops.or_(is_taken, larger)
             swaps.append((i, here))
         if pivot is not None:
             for i, here in swaps:
                 pivot = ops.select(here, full_like(pivot, i), pivot)
             self.pivots.append(pivot)
             self._permute(self.order, k, swaps)
-        if taken is None:
+        if is_taken is None:
             return
-        self.odd = taken if self.odd is None else ops.ne(self.odd, taken)
+        self.odd = is_taken if self.odd is None else ops.ne(self.odd, is_taken)
         for j in range(k if pivot is None else 0, n):
             column = [row[j] for row in self.a]
             self._permute(column, k, swaps)
@@ -243,15 +245,15 @@ def _substitute(a: _Elements, rows: _Rows, *, lower: bool, unit: bool) -> _Rows:
     """Solve triangular systems; only one triangle of the elements is read."""
     n = len(rows)
     order: Iterator[int] = iter(range(n)) if lower else reversed(range(n))
-    found = list(rows)
-    done: list[int] = []
+    solution = list(rows)
+    solved: list[int] = []
     for k in order:
-        for j in done:
-            found[k] = _less(found[k], a[k][j], found[j])
+        for j in solved:
+            solution[k] = _less(solution[k], a[k][j], solution[j])
         if not unit:
-            found[k] = _divided(found[k], a[k][k])
-        done.append(k)
-    return found
+            solution[k] = _divided(solution[k], a[k][k])
+        solved.append(k)
+    return solution
 
 
 def _transposed(a: _Elements) -> _Elements:
@@ -266,8 +268,12 @@ def _solve(inst: Instance) -> Sequence[ir.Value]:
     elements = _elements(a)
     if inst.params["transpose_a"]:
         elements = _transposed(elements)
-    done = _Elimination(elements, _rows(b))
-    return [_stack_rows(_substitute(done.a, done.rows, lower=False, unit=False), inst.type)]
+    elimination = _Elimination(elements, _rows(b))
+    return [
+        _stack_rows(
+            _substitute(elimination.a, elimination.rows, lower=False, unit=False), inst.type
+        )
+    ]
 
 
 def _triangular_solve(inst: Instance) -> Sequence[ir.Value]:
@@ -290,13 +296,13 @@ def _triangular_solve(inst: Instance) -> Sequence[ir.Value]:
 
 def _cholesky(inst: Instance) -> Sequence[ir.Value]:
     (a,) = inst.operands
-    given = _elements(a)
-    n = len(given)
-    zero = zeros(type_of(given[0][0]))
+    elements = _elements(a)
+    n = len(elements)
+    zero = zeros(type_of(elements[0][0]))
     factor: _Elements = [[zero] * n for _ in range(n)]
     positive: ir.Value | None = None
     for j in range(n):
-        pivot = given[j][j]
+        pivot = elements[j][j]
         for k in range(j):
             pivot = _less(pivot, factor[j][k], factor[j][k])
         # A pivot of nan is not a failure, as in LAPACK; the nan spreads.
@@ -304,7 +310,7 @@ def _cholesky(inst: Instance) -> Sequence[ir.Value]:
         positive = here if positive is None else ops.and_(positive, here)
         factor[j][j] = ops.sqrt(pivot)
         for i in range(j + 1, n):
-            x = given[i][j]
+            x = elements[i][j]
             for k in range(j):
                 x = _less(x, factor[i][k], factor[j][k])
             factor[i][j] = ops.div(x, factor[j][j])
@@ -317,34 +323,38 @@ def _cholesky(inst: Instance) -> Sequence[ir.Value]:
 
 
 def _lu(inst: Instance) -> Sequence[ir.Value]:
-    done = _Elimination(_elements(inst.operands[0]), [], keep=True)
+    elimination = _Elimination(_elements(inst.operands[0]), [], keep=True)
     factors, pivots, order = inst.result_types
-    return [_matrix(done.a, factors), _stack(done.pivots, pivots), _stack(done.order, order)]
+    return [
+        _matrix(elimination.a, factors),
+        _stack(elimination.pivots, pivots),
+        _stack(elimination.order, order),
+    ]
 
 
 def _product(values: Sequence[ir.Value]) -> ir.Value:
-    found = values[0]
+    product = values[0]
     for value in values[1:]:
-        found = ops.mul(found, value)
-    return found
+        product = ops.mul(product, value)
+    return product
 
 
 def _det(inst: Instance) -> Sequence[ir.Value]:
-    done = _Elimination(_elements(inst.operands[0]), [])
-    return [_with_sign(_product(done.diagonal), done)]
+    elimination = _Elimination(_elements(inst.operands[0]), [])
+    return [_with_sign(_product(elimination.diagonal), elimination)]
 
 
 def _slogdet(inst: Instance) -> Sequence[ir.Value]:
-    done = _Elimination(_elements(inst.operands[0]), [])
-    sign = _product([ops.sign(x) for x in done.diagonal])
-    log = ops.log(ops.abs(done.diagonal[0]))
-    for pivot in done.diagonal[1:]:
+    elimination = _Elimination(_elements(inst.operands[0]), [])
+    sign = _product([ops.sign(x) for x in elimination.diagonal])
+    log = ops.log(ops.abs(elimination.diagonal[0]))
+    for pivot in elimination.diagonal[1:]:
         log = ops.add(log, ops.log(ops.abs(pivot)))
-    return [_with_sign(sign, done), log]
+    return [_with_sign(sign, elimination), log]
 
 
-def _with_sign(x: ir.Value, done: _Elimination) -> ir.Value:
-    return x if done.odd is None else ops.select(done.odd, ops.neg(x), x)
+def _with_sign(x: ir.Value, elimination: _Elimination) -> ir.Value:
+    return x if elimination.odd is None else ops.select(elimination.odd, ops.neg(x), x)
 
 
 def _where_small(rule: Callable[[Instance], Sequence[ir.Value]]) -> Rule:

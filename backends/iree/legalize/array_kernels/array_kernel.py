@@ -78,11 +78,11 @@ def array_kernel(
     """
     used = [next(iter(r.uses), None) is not None and size_of(r.type) > 0 for r in op.results]
     constants = _constants(op)
-    given = free_values(op, lambda v: is_splat(v.owner) if _is_op(v) else False)
+    captured = free_values(op, lambda v: is_splat(v.owner) if _is_op(v) else False)
     try:
-        if len(given) + len(constants) + sum(used) + 1 > BINDINGS:
+        if len(captured) + len(constants) + sum(used) + 1 > BINDINGS:
             raise UnsupportedError("too many arrays")
-        inputs = [v.type for v in (*given, *(c.results[0] for c in constants))]
+        inputs = [v.type for v in (*captured, *(c.results[0] for c in constants))]
         outputs = [r.type for r, use in zip(op.results, used, strict=True) if use]
         if any(size_of(t) == 0 for t in inputs):
             raise UnsupportedError("an array without elements")
@@ -90,7 +90,7 @@ def array_kernel(
         with op.location:
             scratch = _executable(
                 op,
-                [*given, *(c.results[0] for c in constants)],
+                [*captured, *(c.results[0] for c in constants)],
                 used,
                 inputs,
                 outputs,
@@ -101,16 +101,16 @@ def array_kernel(
         logger.debug("%s: no kernel of vector code, for %s", _where(op), error)
         return None
     logger.debug("%s: a kernel of vector code", _where(op))
-    operands = [as_stored(outside(v), block) for v in given]
+    operands = [as_stored(outside(v), block) for v in captured]
     operands += [
         as_stored(c.clone(ip=ir.InsertionPoint(block)).results[0], block) for c in constants
     ]
     with ir.InsertionPoint(block), op.location:
-        made = iter(_dispatch(name, operands, [*outputs], scratch))
-    found: list[ir.Value | None] = []
+        arrays = iter(_dispatch(name, operands, [*outputs], scratch))
+    results: list[ir.Value | None] = []
     for old, use in zip(op.results, used, strict=True):
-        found.append(as_unstored(next(made), old.type, block) if use else None)
-    return found
+        results.append(as_unstored(next(arrays), old.type, block) if use else None)
+    return results
 
 
 def largest_value(op: ir.Operation) -> int:
@@ -138,20 +138,20 @@ def _is_op(value: ir.Value) -> bool:
 
 def _constants(op: ir.Operation) -> list[ir.Operation]:
     """The literals in a loop whose elements differ."""
-    found: list[ir.Operation] = []
+    constants: list[ir.Operation] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
         if inner.name == "stablehlo.constant" and not is_splat(inner):
-            found.append(inner)
+            constants.append(inner)
         return ir.WalkResult.ADVANCE
 
     op.walk(visit)
-    return found
+    return constants
 
 
 def _executable(
     op: ir.Operation,
-    given: Sequence[ir.Value],
+    captured: Sequence[ir.Value],
     used: Sequence[bool],
     inputs: Sequence[ir.RankedTensorType],
     outputs: Sequence[ir.RankedTensorType],
@@ -183,7 +183,7 @@ def _executable(
             )
         entry = function.regions[0].blocks.append(*[binding] * count)
         with ir.InsertionPoint(entry):
-            scratch = _code(op, given, used, inputs, outputs, list(entry.arguments))
+            scratch = _code(op, captured, used, inputs, outputs, list(entry.arguments))
         if not scratch:
             entry.erase_argument(count - 1)
             type_ = ir.FunctionType.get([binding] * (count - 1), [])
@@ -212,7 +212,7 @@ def _export(name: str) -> None:
 
 def _code(
     op: ir.Operation,
-    given: Sequence[ir.Value],
+    captured: Sequence[ir.Value],
     used: Sequence[bool],
     inputs: Sequence[ir.RankedTensorType],
     outputs: Sequence[ir.RankedTensorType],
@@ -235,7 +235,7 @@ def _code(
         View(Buffer(m, t.element_type, 0), tuple(t.shape), dense(t.shape), t.element_type)
         for m, t in zip(memories[len(inputs) :], outputs, strict=True)
     )
-    for old, memory, type_ in zip(given, memories, inputs, strict=False):
+    for old, memory, type_ in zip(captured, memories, inputs, strict=False):
         view = View(
             Buffer(memory, type_.element_type),
             tuple(type_.shape),

@@ -213,23 +213,25 @@ class Kernel(Emitter):
     def flush(self, shape: tuple[int, ...]) -> None:
         """Emit the waiting ops of a shape as one nest of loops."""
         ops = self.waiting.pop(shape)
-        made = {op.results[0] for op in ops}
-        for value in made:
+        results = {op.results[0] for op in ops}
+        for value in results:
             del self.waits[value]
         kept = [
             op.results[0]
             for op in ops
-            if any(not _has_result(use.owner, made) for use in op.results[0].uses)
+            if any(not _has_result(use.owner, results) for use in op.results[0].uses)
         ]
-        given = list(dict.fromkeys(v for op in ops for v in op.operands if v not in made))
-        layouts = [self.layout(v) for v in given]
+        inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in results))
+        layouts = [self.layout(v) for v in inputs]
         elements = [v.type.element_type for op in ops for v in (*op.operands, *op.results)]
 
         def emit(values: list[ir.Value]) -> list[ir.Value]:
-            known = dict(zip(given, values, strict=True))
+            number_by_value = dict(zip(inputs, values, strict=True))
             for op in ops:
-                known[op.results[0]] = self.elementwise(op, [known[v] for v in op.operands])
-            return [known[v] for v in kept]
+                number_by_value[op.results[0]] = self.elementwise(
+                    op, [number_by_value[v] for v in op.operands]
+                )
+            return [number_by_value[v] for v in kept]
 
         if math.prod(shape) == 1:
             assert all(isinstance(layout, Splat) for layout in layouts)
@@ -280,10 +282,10 @@ class Kernel(Emitter):
         width = width_of(elements)
 
         def row(places: list[Place]) -> None:
-            def piece(i: ir.Value | int, here: int) -> None:
+            def piece(i: ir.Value | int, lanes: int) -> None:
                 at = [p.plus(i, s) for p, s in zip(places, last, strict=True)]
                 loaded = [
-                    self.load(v, p, here, s) for v, p, s in zip(sources, at, last, strict=False)
+                    self.load(v, p, lanes, s) for v, p, s in zip(sources, at, last, strict=False)
                 ]
                 values = emit(loaded)
                 for value, view, p, s in zip(
@@ -297,16 +299,16 @@ class Kernel(Emitter):
 
     def region(self, block: ir.Block, values: Sequence[ir.Value]) -> list[ir.Value]:
         """The code of a reduction's region, on numbers or on vectors."""
-        known = dict(zip(block.arguments, values, strict=True))
-        (some, *_) = values
+        number_by_value = dict(zip(block.arguments, values, strict=True))
+        (first, *_) = values
 
         def value_of(old: ir.Value) -> ir.Value:
-            if old in known:
-                return known[old]
+            if old in number_by_value:
+                return number_by_value[old]
             layout = self.layout(old)
             assert isinstance(layout, Splat)
-            if isinstance(some.type, ir.VectorType):
-                return self.spread(layout.value, some.type.shape[0])
+            if isinstance(first.type, ir.VectorType):
+                return self.spread(layout.value, first.type.shape[0])
             return layout.value
 
         for op in block.operations:
@@ -317,7 +319,9 @@ class Kernel(Emitter):
                 continue
             if op.name not in ELEMENTWISE:
                 raise UnsupportedError(f"{op.name} in a reduction")
-            known[op.results[0]] = self.elementwise(op, [value_of(v) for v in op.operands])
+            number_by_value[op.results[0]] = self.elementwise(
+                op, [value_of(v) for v in op.operands]
+            )
         raise AssertionError("a region without a terminator")
 
     # --------------------------------------------------------------------------- updates in place
@@ -363,7 +367,7 @@ class Kernel(Emitter):
         source = view.with_layout(shape, [view.strides[d] for d in order])
         buffer = view.buffer
         if buffer is None or buffer.owner is not None or view.moved is not None:
-            made = self.copied(source, view.element)
+            copy = self.copied(source, view.element)
         else:
             key = id(buffer), (view.offset, *view.strides), (*order, *shape)
             if key not in self.prepared:
@@ -372,16 +376,16 @@ class Kernel(Emitter):
                 with ir.InsertionPoint(self.before_loops):
                     self.prepared[key] = self.copied(source, view.element)
                 self.trips, self.depth = before
-            made = self.prepared[key]
+            copy = self.prepared[key]
         back = [0] * len(order)
         for i, d in enumerate(order):
-            back[d] = made.strides[i]
-        return made.with_layout(view.shape, back)
+            back[d] = copy.strides[i]
+        return copy.with_layout(view.shape, back)
 
 
-def _has_result(op: ir.Operation, made: set[ir.Value]) -> bool:
+def _has_result(op: ir.Operation, values: set[ir.Value]) -> bool:
     results = op.operation.results
-    return len(results) == 1 and results[0] in made
+    return len(results) == 1 and results[0] in values
 
 
 def reshape(kernel: Kernel, layout: Layout, shape: tuple[int, ...], element: ir.Type) -> Layout:

@@ -170,8 +170,8 @@ def _matrices(
         return
     near = [d for d in terms if d.lhs == d.rhs == 1 and d.size >= _LONG]
     if near:
-        others = [d for d in terms if d is not near[0]]
-        _along_terms(product, places, free, others, near[0])
+        other_terms = [d for d in terms if d is not near[0]]
+        _along_terms(product, places, free, other_terms, near[0])
         return
     kernel = product.kernel
 
@@ -202,11 +202,11 @@ def _summed(
     """Nested loops over terms; ``once(places, sums)`` adds one to each sum."""
     if not dims:
         return list(once(at, sums))
-    first, *others = dims
+    first, *inner_dims = dims
 
     def step(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
         here = [p.plus(i, s) for p, s in zip(at, first.moves, strict=True)]
-        return _summed(product, here, others, inner, once)
+        return _summed(product, here, inner_dims, inner, once)
 
     return product.kernel.steps(first.size, 1, sums, step)
 
@@ -230,8 +230,8 @@ def _blocks(
 
     kernel.steps(end, _ROWS, [], step)
     if end < dim.size:
-        rest = [p.plus(end, s) for p, s in zip(places, dim.moves, strict=True)]
-        block(rest, dim.size - end)
+        last_rows = [p.plus(end, s) for p, s in zip(places, dim.moves, strict=True)]
+        block(last_rows, dim.size - end)
 
 
 def _largest(dims: Sequence[_Dim]) -> tuple[list[_Dim], _Dim | None]:
@@ -241,18 +241,18 @@ def _largest(dims: Sequence[_Dim]) -> tuple[list[_Dim], _Dim | None]:
 
 
 def _along_free(
-    product: _Product, places: list[Place], others: list[_Dim], vector: _Dim, terms: list[_Dim]
+    product: _Product, places: list[Place], free: list[_Dim], vector: _Dim, terms: list[_Dim]
 ) -> None:
     kernel = product.kernel
     wide, narrow = (product.rhs, product.lhs) if vector.rhs == 1 else (product.lhs, product.rhs)
     w, n = (1, 0) if vector.rhs == 1 else (0, 1)
     width = width_of([product.out.element])
-    outer, block = _largest([d for d in others if d.moves[w] == 0])
-    outer = [*outer, *(d for d in others if d.moves[w] != 0)]
-    end, rest = pieces_of(vector.size, width)
+    outer, block = _largest([d for d in free if d.moves[w] == 0])
+    outer = [*outer, *(d for d in free if d.moves[w] != 0)]
+    end, remainder = pieces_of(vector.size, width)
     step = width * _VECTORS
     whole = end // step * step
-    pieces = [(at, width) for at in range(whole, end, width)] + rest
+    pieces = [(at, width) for at in range(whole, end, width)] + remainder
 
     def rows(here: list[Place], count: int) -> None:
         apart = block.moves if block is not None else [0, 0, 0]
@@ -260,16 +260,16 @@ def _along_free(
         def columns(at: list[Place], parts: Sequence[tuple[int, int]]) -> None:
             def once(p: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
                 loaded = [kernel.load(wide, p[w].plus(i, 1), lanes, 1) for i, lanes in parts]
-                found = []
+                totals = []
                 for r in range(count):
                     x = kernel.load(narrow, p[n].plus(r, apart[n]), 1, 1)
                     for k, (_, lanes) in enumerate(parts):
                         kernel.spend(1)
                         total = sums[r * len(parts) + k]
-                        found.append(
+                        totals.append(
                             product_of(product.kind, loaded[k], kernel.spread(x, lanes), total)
                         )
-                return found
+                return totals
 
             zeros = [kernel.spread(product.zero, lanes) for _, lanes in parts]
             sums = _summed(product, at, terms, zeros * count, once)
@@ -294,19 +294,19 @@ def _along_free(
 
 
 def _along_terms(
-    product: _Product, places: list[Place], free: list[_Dim], others: list[_Dim], vector: _Dim
+    product: _Product, places: list[Place], free: list[_Dim], outer_terms: list[_Dim], vector: _Dim
 ) -> None:
     kernel = product.kernel
     width = width_of([product.out.element])
     outer, block = _largest(free)
-    end, rest = pieces_of(vector.size, width)
-    widths = [*([width] if end else []), *(lanes for _, lanes in rest)]
+    end, remainder = pieces_of(vector.size, width)
+    widths = [*([width] if end else []), *(lanes for _, lanes in remainder)]
 
     def rows(here: list[Place], count: int) -> None:
         apart = block.moves if block is not None else [0, 0, 0]
 
         def add(at: list[Place], lanes: int, sums: list[ir.Value]) -> list[ir.Value]:
-            found, loaded = [], {}
+            totals, loaded = [], {}
             for r in range(count):
                 pair: list[ir.Value] = []
                 for side, view in enumerate((product.lhs, product.rhs)):
@@ -315,8 +315,8 @@ def _along_terms(
                         loaded[side, moved] = kernel.load(view, at[side].plus(moved, 1), lanes, 1)
                     pair.append(loaded[side, moved])
                 kernel.spend(1)
-                found.append(product_of(product.kind, pair[0], pair[1], sums[r]))
-            return found
+                totals.append(product_of(product.kind, pair[0], pair[1], sums[r]))
+            return totals
 
         def once(at: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
             groups = [sums[k * count : (k + 1) * count] for k in range(len(widths))]
@@ -326,12 +326,12 @@ def _along_terms(
 
             if end:
                 groups[0] = kernel.steps(end, width, groups[0], step)
-            for k, (i, lanes) in enumerate(rest, start=len(widths) - len(rest)):
+            for k, (i, lanes) in enumerate(remainder, start=len(widths) - len(remainder)):
                 groups[k] = add([at[0].plus(i, 1), at[1].plus(i, 1)], lanes, groups[k])
             return [s for group in groups for s in group]
 
         sums = [kernel.spread(product.zero, lanes) for lanes in widths for _ in range(count)]
-        sums = _summed(product, here, others, sums, once)
+        sums = _summed(product, here, outer_terms, sums, once)
         for r in range(count):
             total: ir.Value | None = None
             for k, lanes in enumerate(widths):

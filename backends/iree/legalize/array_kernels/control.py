@@ -56,9 +56,9 @@ class _Carries:
             kernel.copy(layout, view)
             self.views.append(view)
 
-    def enter(self, arguments: Sequence[ir.Value], given: Sequence[ir.Value]) -> None:
+    def enter(self, arguments: Sequence[ir.Value], numbers_inside: Sequence[ir.Value]) -> None:
         """Define the arguments of a region of the loop, inside of it."""
-        numbers = iter(given)
+        numbers = iter(numbers_inside)
         for old, shape, view in zip(arguments, self.shapes, self.views, strict=True):
             if view is None:
                 self.kernel.set(old, Splat(next(numbers), shape))
@@ -99,18 +99,18 @@ class _Carries:
             return self.kernel.copied(layout, view.element)
         return layout
 
-    def results(self, given: Sequence[ir.Value]) -> list[Layout]:
+    def results(self, numbers_after: Sequence[ir.Value]) -> list[Layout]:
         """The carries after the loop."""
-        numbers = iter(given)
-        found: list[Layout] = []
+        numbers = iter(numbers_after)
+        layouts: list[Layout] = []
         for shape, view in zip(self.shapes, self.views, strict=True):
             if view is None:
-                found.append(Splat(next(numbers), shape))
+                layouts.append(Splat(next(numbers), shape))
             else:
                 assert view.buffer is not None
                 view.buffer.owner = self.kernel.depth
-                found.append(view)
-        return found
+                layouts.append(view)
+        return layouts
 
 
 def _literal(old: ir.Value) -> int | None:
@@ -130,20 +130,20 @@ def loop(kernel: Kernel, op: ir.Operation, targets: Sequence[View | None] = ()) 
         return carries.results(_repeat(kernel, carries, cond, body))
     numbers = [i for i, view in enumerate(carries.views) if view is None]
     start, bound = op.operands[counter.index], counter.bound
-    known = _literal(start), _literal(bound)
+    literal_bounds = _literal(start), _literal(bound)
     times = float(_UNKNOWN_TRIPS)
-    if known[0] is not None and known[1] is not None:
-        times = max(1.0, (known[1] - known[0]) / counter.step)
+    if literal_bounds[0] is not None and literal_bounds[1] is not None:
+        times = max(1.0, (literal_bounds[1] - literal_bounds[0]) / counter.step)
     bounds = (
         *(scalar("arith.index_cast", [kernel.number_of(v)], index()) for v in (start, bound)),
         number(index(), counter.step),
     )
     type_ = start.type.element_type
 
-    def iteration(i: ir.Value, given: list[ir.Value]) -> list[ir.Value]:
+    def iteration(i: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         with kernel.inside(i.owner):
-            given[numbers.index(counter.index)] = scalar("arith.index_cast", [i], type_)
-            carries.enter(body.arguments, given)
+            carried[numbers.index(counter.index)] = scalar("arith.index_cast", [i], type_)
+            carries.enter(body.arguments, carried)
             return carries.leave(kernel.block(body))
 
     return carries.results(kernel.count(bounds, times, carries.initial, iteration))

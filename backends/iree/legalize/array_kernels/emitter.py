@@ -57,11 +57,11 @@ def pieces_of(size: int, width: int) -> tuple[int, list[tuple[int, int]]]:
     pieces = []
     at = end
     while at < size:
-        here = width
-        while here > size - at:
-            here //= 2
-        pieces.append((at, here))
-        at += here
+        lanes = width
+        while lanes > size - at:
+            lanes //= 2
+        pieces.append((at, lanes))
+        at += lanes
     return end, pieces
 
 
@@ -242,9 +242,9 @@ class Emitter:
             return
         self.spend(2 * width)
         for i in range(width):
-            one = self.extract(value, i)
+            element = self.extract(value, i)
             place = at.plus(i, stride).value()
-            ir.Operation.create("memref.store", operands=[one, memory, place])
+            ir.Operation.create("memref.store", operands=[element, memory, place])
 
     def extract(self, vector: ir.Value, i: int) -> ir.Value:
         """An element of a vector."""
@@ -322,15 +322,15 @@ class Emitter:
 
     def pieces(self, size: int, width: int, body: Callable[[ir.Value | int, int], None]) -> None:
         """Cover a dimension with vectors: ``body(start, width)`` emits each."""
-        end, rest = pieces_of(size, width)
+        end, remainder = pieces_of(size, width)
 
         def iteration(i: ir.Value | int, _: list[ir.Value]) -> list[ir.Value]:
             body(i, width)
             return []
 
         self.steps(end, width, [], iteration)
-        for start, here in rest:
-            body(start, here)
+        for start, lanes in remainder:
+            body(start, lanes)
 
 
 def scalar_of(name: str, operands: Sequence[ir.Value], type_: ir.Type) -> ir.Value:

@@ -106,11 +106,11 @@ def reshaped(
 ) -> tuple[int, ...] | None:
     """The strides of a view in another shape; None if the elements are not evenly spaced."""
     old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
-    found: list[int] = []
+    new_strides: list[int] = []
     # Pieces of the old dimensions, the inner ones last, are consumed by the new ones.
     for size in reversed(new):
         if size == 1:
-            found.append(0)
+            new_strides.append(0)
             continue
         left, step = size, 0
         stride: int | None = None
@@ -122,16 +122,16 @@ def reshaped(
                 stride, step = s, s
             elif s != step:
                 return None
-            taken = math.gcd(left, n)
-            if taken != min(left, n):
+            common = math.gcd(left, n)
+            if common != min(left, n):
                 return None
-            left //= taken
-            step = s * taken
-            if taken < n:
-                old.append((n // taken, step))
+            left //= common
+            step = s * common
+            if common < n:
+                old.append((n // common, step))
         assert stride is not None
-        found.append(stride)
-    return tuple(reversed(found)) if not old else None
+        new_strides.append(stride)
+    return tuple(reversed(new_strides)) if not old else None
 
 
 def merged_dims(
@@ -143,11 +143,11 @@ def merged_dims(
     for d, n in enumerate(shape):
         if n == 1:
             continue
-        here = [s[d] for s in layouts]
-        if sizes and all(a == b * n for a, b in zip(strides[-1], here, strict=True)):
+        dim_strides = [s[d] for s in layouts]
+        if sizes and all(a == b * n for a, b in zip(strides[-1], dim_strides, strict=True)):
             sizes[-1] *= n
-            strides[-1] = here
+            strides[-1] = dim_strides
         else:
             sizes.append(n)
-            strides.append(here)
+            strides.append(dim_strides)
     return sizes, strides

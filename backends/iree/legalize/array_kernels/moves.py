@@ -197,15 +197,15 @@ def _gather(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     element = operand.type.element_type
     window = tuple(sizes[d] for d in kept)
 
-    def one(here: list[Place]) -> None:
-        to, at, start = here
+    def one(batch_places: list[Place]) -> None:
+        to, at, start = batch_places
         for k, d in enumerate(numbers.start_index_map):
             step = 0
             if vector_dim < len(places.shape) and not isinstance(places, Splat):
                 step = places.strides[vector_dim] * k
-            given = kernel.load(places, Place(at.known + step, at.computed), 1, 1)
+            start_index = kernel.load(places, Place(at.known + step, at.computed), 1, 1)
             kernel.spend(3)
-            index = clamped_index(given, kind, source.shape[d] - sizes[d])
+            index = clamped_index(start_index, kind, source.shape[d] - sizes[d])
             start = start.plus(index, source.strides[d])
         read = View(
             source.buffer,

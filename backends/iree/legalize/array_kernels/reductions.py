@@ -80,8 +80,8 @@ class _Dim:
 def reduce(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     """The rule of ``stablehlo.reduce``."""
     count = len(op.results)
-    given, initial = list(op.operands)[:count], list(op.operands)[count:]
-    sources = [kernel.layout(v) for v in given]
+    arrays, initial = list(op.operands)[:count], list(op.operands)[count:]
+    sources = [kernel.layout(v) for v in arrays]
     starts = [kernel.number_of(v) for v in initial]
     if any(math.prod(x.shape) == 0 for x in sources):
         raise UnsupportedError("an array without elements")
@@ -138,8 +138,10 @@ def _vectors(
     if kind is None:
         raise UnsupportedError(f"{name} in a reduction")
     last = near[0] if near else _Dim(1, 1, 0)
-    others = [d for d in reduced if d is not last]
-    _along_reduced(kernel, source, start, result, places, kept, others, last, width, kind, combine)
+    outer_axes = [d for d in reduced if d is not last]
+    _along_reduced(
+        kernel, source, start, result, places, kept, outer_axes, last, width, kind, combine
+    )
 
 
 def _along_kept(
@@ -181,38 +183,38 @@ def _along_reduced(
     result: View,
     places: list[Place],
     kept: list[_Dim],
-    others: list[_Dim],
+    outer_axes: list[_Dim],
     last: _Dim,
     width: int,
     kind: str,
     combine: Callable[[ir.Value, ir.Value], ir.Value],
 ) -> None:
     type_ = signless(source.element)
-    end, rest = pieces_of(last.size, width)
-    widths = [*([width] if end else []), *(lanes for _, lanes in rest)]
+    end, remainder = pieces_of(last.size, width)
+    widths = [*([width] if end else []), *(lanes for _, lanes in remainder)]
 
     def row(here: list[Place]) -> None:
         def once(at: Place, sums: list[ir.Value]) -> list[ir.Value]:
-            done = list(sums)
+            totals = list(sums)
             if end:
 
                 def step(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
                     x = kernel.load(source, at.plus(i, last.read), width, last.read)
                     return [combine(inner[0], x)]
 
-                (done[0],) = kernel.steps(end, width, [sums[0]], step)
-            for k, (i, lanes) in enumerate(rest, start=len(widths) - len(rest)):
+                (totals[0],) = kernel.steps(end, width, [sums[0]], step)
+            for k, (i, lanes) in enumerate(remainder, start=len(widths) - len(remainder)):
                 x = kernel.load(source, at.plus(i, last.read), lanes, last.read)
-                done[k] = combine(done[k], x)
-            return done
+                totals[k] = combine(totals[k], x)
+            return totals
 
         nothing = number(type_, _identity(kind, type_))
         sums = [kernel.spread(nothing, lanes) for lanes in widths]
-        sums = _accumulated(kernel, here[0], others, sums, once)
+        sums = _accumulated(kernel, here[0], outer_axes, sums, once)
         total = start
         for value in sums:
-            one = across(kernel, kind, value) if isinstance(value.type, ir.VectorType) else value
-            total = combine(total, one)
+            part = across(kernel, kind, value) if isinstance(value.type, ir.VectorType) else value
+            total = combine(total, part)
         kernel.store(total, result, here[1], 1)
 
     kernel.over([d.size for d in kept], places, [[d.read, d.written] for d in kept], row)
@@ -228,12 +230,12 @@ def _accumulated(
     """Nested loops that carry sums; ``once(place, sums)`` adds to them."""
     if not dims:
         return list(once(at, sums))
-    first, *others = dims
+    first, *inner_dims = dims
     return kernel.steps(
         first.size,
         1,
         sums,
-        lambda i, inner: _accumulated(kernel, at.plus(i, first.read), others, inner, once),
+        lambda i, inner: _accumulated(kernel, at.plus(i, first.read), inner_dims, inner, once),
     )
 
 
@@ -287,8 +289,8 @@ def product_of(kind: str, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value
     fused = {"fastmath": ir.Attribute.parse("#arith.fastmath<contract>")}
     value = total
     for name, operands in (("arith.mulf", [x, y]), ("arith.addf", [None, total])):
-        given = [value if v is None else v for v in operands]
+        factors = [value if v is None else v for v in operands]
         value = ir.Operation.create(
-            name, results=[total.type], operands=given, attributes=fused
+            name, results=[total.type], operands=factors, attributes=fused
         ).results[0]
     return value

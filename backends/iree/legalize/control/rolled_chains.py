@@ -99,14 +99,14 @@ def roll_chains(program: Program, target: Target) -> None:
 
 def _sequences(operations: Sequence[ir.Operation]) -> Iterator[list[ir.Operation]]:
     """The longest sequences of ops that may be rolled."""
-    found: list[ir.Operation] = []
+    sequence: list[ir.Operation] = []
     for op in operations:
         if _is_small(op):
-            found.append(op)
+            sequence.append(op)
             continue
-        yield found
-        found = []
-    yield found
+        yield sequence
+        sequence = []
+    yield sequence
 
 
 def _is_small(op: ir.Operation) -> bool:
@@ -262,13 +262,13 @@ def _replace(sequence: list[ir.Operation], run: _Run) -> None:
                 first = run.size
                 _replace(sequence, _Run(run.start + first, run.size, run.steps - 1, run.handed))
                 return
-    made = {op.results[0] for op in step}
+    step_results = {op.results[0] for op in step}
     outside = list(
         dict.fromkeys(
             v
             for op, places in zip(step, run.handed, strict=True)
             for v, place in zip(op.operands, places, strict=True)
-            if place is None and v not in made
+            if place is None and v not in step_results
         )
     )
     with ir.InsertionPoint(last[-1]), last[-1].location:
@@ -290,15 +290,15 @@ def _loop(
     start = constant(np.int32(0))
     types = [type_of(v) for v in (start, *initial)]
 
-    def running(counter: ir.Value, *rest: ir.Value) -> list[ir.Value]:
-        del rest
+    def running(counter: ir.Value, *carries: ir.Value) -> list[ir.Value]:
+        del carries
         return [ops.lt(counter, constant(np.int32(run.steps)))]
 
     def body(*arguments: ir.Value) -> list[ir.Value]:
         consts, counter = arguments[: len(outside)], arguments[len(outside)]
         state = dict(zip(carried, arguments[len(outside) + 1 :], strict=True))
         env = dict(zip(outside, consts, strict=True))
-        made: list[ir.Value] = []
+        results: list[ir.Value] = []
         for op, places in zip(step, run.handed, strict=True):
             own = dict(env)
             for value, place in zip(op.operands, places, strict=True):
@@ -306,8 +306,8 @@ def _loop(
                     own[value] = state[place]
             (result,) = clone_into(op, own)
             env[op.results[0]] = result
-            made.append(result)
-        return [ops.add(counter, constant(np.int32(1))), *(made[p] for p in carried)]
+            results.append(result)
+        return [ops.add(counter, constant(np.int32(1))), *(results[p] for p in carried)]
 
     values = while_.build(
         [*outside, start, *initial],

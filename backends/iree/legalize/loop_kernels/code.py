@@ -153,14 +153,14 @@ class Kernel:
             return Array(self.captured[op.results[0]], shape, element)
         if not size_of(type_):
             return np.empty(shape, object)
-        given = elements_of(op)
-        if len(given) == 1:
+        elements = elements_of(op)
+        if len(elements) == 1:
             if size_of(type_) > FEW:
-                return Array(self.start, shape, element, fill=given[0])
-            one = number(signless(element), given[0])
-            return filled(shape, one)
-        flat = np.empty(len(given), object)
-        flat[:] = [number(signless(element), v) for v in given]
+                return Array(self.start, shape, element, fill=elements[0])
+            repeated = number(signless(element), elements[0])
+            return filled(shape, repeated)
+        flat = np.empty(len(elements), object)
+        flat[:] = [number(signless(element), v) for v in elements]
         return flat.reshape(shape)
 
     def as_tensor(self, value: Value, stored: ir.RankedTensorType) -> ir.Value:
@@ -190,12 +190,12 @@ class Kernel:
         for i, size in zip(at, array.shape, strict=True):
             scaled = scalar("arith.muli", [linear, number(index(), size)], index())
             linear = scalar("arith.addi", [scaled, i], index())
-        found: list[ir.Value] = []
+        indices: list[ir.Value] = []
         for size in reversed(stored):
             divisor = number(index(), size)
-            found.append(scalar("arith.remui", [linear, divisor], index()))
+            indices.append(scalar("arith.remui", [linear, divisor], index()))
             linear = scalar("arith.divui", [linear, divisor], index())
-        return found[::-1]
+        return indices[::-1]
 
     def read(self, array: Array, at: Sequence[ir.Value]) -> ir.Value:
         """One element of an array in memory."""
@@ -319,8 +319,8 @@ class Kernel:
                 for v in (op.operands[counter.index], counter.bound)
             )
 
-            def iteration(i: ir.Value, given: Sequence[ir.Value]) -> list[ir.Value]:
-                state = carries.enter(given)
+            def iteration(i: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+                state = carries.enter(carried)
                 state[counter.index] = scalar_array(scalar("arith.index_cast", [i], type_))
                 self.values.update(zip(body.arguments, state, strict=True))
                 return carries.leave(self.block(body))
@@ -377,18 +377,18 @@ class _Carries:
         # The loop owns the array from here on.
         return kernel.renewed(value, value.tensor)
 
-    def enter(self, given: Sequence[ir.Value]) -> list[Value]:
+    def enter(self, carried: Sequence[ir.Value]) -> list[Value]:
         """The carries at the start of an iteration."""
         values: list[Value] = []
         at = 0
         for form, type_ in zip(self.forms, self.types, strict=True):
             if form is not None:
                 cell = Cell(self.kernel.depth)
-                values.append(Array(given[at], form.shape, form.element, cell))
+                values.append(Array(carried[at], form.shape, form.element, cell))
                 at += 1
                 continue
             size = size_of(type_)
-            values.append(array_of(given[at : at + size], tuple(type_.shape)))
+            values.append(array_of(carried[at : at + size], tuple(type_.shape)))
             at += size
         self.cells = [v.cell if isinstance(v, Array) else None for v in values]
         return values
@@ -408,17 +408,17 @@ class _Carries:
             out.append(value.tensor)
         return out
 
-    def results(self, given: Sequence[ir.Value]) -> list[Value]:
+    def results(self, carried: Sequence[ir.Value]) -> list[Value]:
         """The carries after the loop."""
         values: list[Value] = []
         at = 0
         for form, type_ in zip(self.forms, self.types, strict=True):
             if form is not None:
-                values.append(self.kernel.renewed(form, given[at]))
+                values.append(self.kernel.renewed(form, carried[at]))
                 at += 1
                 continue
             size = size_of(type_)
-            values.append(array_of(given[at : at + size], tuple(type_.shape)))
+            values.append(array_of(carried[at : at + size], tuple(type_.shape)))
             at += size
         return values
 

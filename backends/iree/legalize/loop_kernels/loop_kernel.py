@@ -94,10 +94,10 @@ def _region(
         region.erase()
         raise
     results = iter(region.results)
-    made: list[ir.Value | None] = []
+    values_after: list[ir.Value | None] = []
     for old, use in zip(loop.results, used, strict=True):
-        made.append(as_unstored(next(results), old.type, block) if use else None)
-    return made
+        values_after.append(as_unstored(next(results), old.type, block) if use else None)
+    return values_after
 
 
 # -------------------------------------------------------------------------------- tensors outside
@@ -110,10 +110,10 @@ def distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTenso
     the results that follow them.
     """
     seen: set[ir.Type] = set()
-    found: list[ir.RankedTensorType | None] = []
+    stored_types: list[ir.RankedTensorType | None] = []
     for type_ in types:
         if type_ is None:
-            found.append(None)
+            stored_types.append(None)
             continue
         stored = storage(type_)
         shape, element = list(stored.shape), stored.element_type
@@ -123,8 +123,8 @@ def distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTenso
             wide = [*[1] * before, *shape, *[1] * after]
             stored = ir.RankedTensorType.get(wide, element)
         seen.add(stored)
-        found.append(stored)
-    return found
+        stored_types.append(stored)
+    return stored_types
 
 
 def _cast(value: ir.Value, type_: ir.Type, of_bools: bool, block: ir.Block) -> ir.Value:
@@ -155,13 +155,13 @@ def free_values(
     op: ir.Operation, is_inside: Callable[[ir.Value], bool] = is_literal
 ) -> list[ir.Value]:
     """The tensors from outside that an op uses, except literals that the kernel contains."""
-    found: dict[ir.Value, None] = {}
+    free: dict[ir.Value, None] = {}
     inside: set[ir.Value] = set()
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
         for value in inner.operands:
             if value not in inside and not is_inside(value):
-                found[value] = None
+                free[value] = None
         inside.update(inner.results)
         for region in inner.regions:
             for block in region.blocks:
@@ -169,19 +169,19 @@ def free_values(
         return ir.WalkResult.ADVANCE
 
     op.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return list(found)
+    return list(free)
 
 
 def _large_constants(loop: ir.Operation) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
+    constants: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "stablehlo.constant" and not is_literal(op.results[0]):
-            found.append(op)
+            constants.append(op)
         return ir.WalkResult.ADVANCE
 
     loop.walk(visit)
-    return found
+    return constants
 
 
 def _clone(op: ir.Operation, block: ir.Block) -> ir.Value:

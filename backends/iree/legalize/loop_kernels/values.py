@@ -119,10 +119,10 @@ def elements_of(op: ir.Operation) -> list[Any]:
     return list(dense(attribute))
 
 
-def array_of(given: Sequence[ir.Value], shape: tuple[int, ...]) -> Numbers:
+def array_of(values: Sequence[ir.Value], shape: tuple[int, ...]) -> Numbers:
     """An array of a shape, filled row by row with SSA values."""
-    flat = np.empty(len(given), object)
-    flat[:] = list(given)
+    flat = np.empty(len(values), object)
+    flat[:] = list(values)
     return flat.reshape(shape)
 
 
