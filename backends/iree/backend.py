@@ -20,7 +20,8 @@ from gnomon.backends.iree.compiler import (
     compile_with_flags,
     executable_key,
 )
-from gnomon.backends.iree.device import Device, devices_of
+from gnomon.backends.iree.device import Device, cpu_device, devices_of
+from gnomon.backends.iree.dynamic.executable import SizedExecutable
 from gnomon.backends.iree.dynamic.lowering import lower_for_all_sizes
 from gnomon.backends.iree.emission import (
     LocatedCode,
@@ -145,6 +146,28 @@ class IreeBackend:
         options = self._options(ProgramCost(**vars(artifact.cost)))
         artifact.plan = Plan(str(lowering.module).encode(), replace(options, data_tiling=False))
         return artifact, dimensions
+
+    def load_for_all_sizes(self, program: Program) -> tuple[SizedExecutable, list[Dimension]]:
+        """Compile a program with symbolic dimensions for all sizes; see `lower_for_all_sizes`.
+
+        Raises:
+          CompilationError: the compiler failed.
+        """
+        artifact, dimensions = self.lower_for_all_sizes(program)
+        plan: Plan = artifact.plan
+        if plan.options.execution_model == "async":
+            # The shapes of the results are known when the program has ended.
+            artifact.plan = replace(plan, options=replace(plan.options, execution_model="blocking"))
+        vmfb = self._compiled(artifact)
+        executable = SizedExecutable(
+            vmfb,
+            name=artifact.name,
+            input_types=artifact.input_types,
+            output_types=artifact.output_types,
+            device=cpu_device(),
+            execution_model=artifact.plan.options.execution_model,
+        )
+        return executable, dimensions
 
     def _options(self, cost: ProgramCost) -> CompileOptions:
         if self.target.capabilities.host_memory:

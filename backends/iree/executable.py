@@ -444,11 +444,16 @@ class Executable:
         self, results: Any, pending: Pending | None, may_alias: bool, state: DriverState
     ) -> list[Buffer]:
         device, get = self.device, results.get_as_object
+        views = [get(index, _BufferView) for index in range(len(self.output_types))]
         outputs = [
-            result_buffer(shape, dtype, device, get(index, _BufferView), pending)
-            for index, (shape, dtype) in enumerate(self.output_types)
+            result_buffer(self._shape(index, view), dtype, device, view, pending)
+            for index, (view, (_, dtype)) in enumerate(zip(views, self.output_types, strict=True))
         ]
         return _owned(outputs, state) if may_alias else outputs
+
+    def _shape(self, index: int, view: Any) -> tuple[int, ...]:
+        """The shape of a result, given its view."""
+        return self.output_types[index][0]
 
     def _mismatch(self, index: int, arg: Any) -> TypeError:
         shape, dtype = self.input_types[index]

@@ -19,6 +19,7 @@ from gnomon.backends.errors import NotDynamic, UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import check_serializable
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
+from gnomon.backends.iree.dynamic.executable import SizedExecutable
 from gnomon.backends.iree.host import HostFunction, read_table
 from gnomon.backends.iree.legalize.host_ops import numpy_host_rules
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
@@ -37,6 +38,7 @@ __all__ = [
     "compile_standalone_for_all_sizes",
     "compile_standalone_stablehlo",
     "level_of_this_machine",
+    "load_for_all_sizes",
 ]
 
 # Levels and general targets; models of processors are chosen by name only.
@@ -132,6 +134,17 @@ def compile_standalone_for_all_sizes(
         raise NotDynamic(f"for {target!r}, dynamic shapes were not measured")
     artifact, dimensions = backend.lower_for_all_sizes(program)
     return _compiled(backend, artifact), dimensions
+
+
+def load_for_all_sizes(program: Program) -> tuple[SizedExecutable, list[Dimension]]:
+    """Compile a program with symbolic dimensions once for all sizes, for this machine's CPU.
+
+    It is compiled for the level of the architecture, as in files, where dynamic shapes are tested.
+
+    Raises:
+      NotDynamic, UnsupportedOnTarget, CompilationError: see `compile_standalone_for_all_sizes`.
+    """
+    return _backend_of(CPU.name).load_for_all_sizes(program)
 
 
 def _backend_of(target: str) -> IreeBackend:

@@ -243,3 +243,46 @@ def test_what_is_refined_says_why(fun, reason, tmp_path) -> None:
         export.save(tmp_path / "f.gnm", {"f": exported})
     x = np.ones((3, 4), F32)
     np.testing.assert_array_equal(exported.call(x), fun(gnp.asarray(x)))
+
+
+# ------------------------------------------------------------------------------ Exported.call
+
+
+def test_calls_share_one_program_from_the_second_size_on() -> None:
+    exported = exported_of(lambda x: (nn.relu(x), x.T), ("b,4",), F32)
+    for size in 3, 5, 3, 8, 1, 17:
+        x = rng.normal(size=(size, 4)).astype(F32)
+        positive, transposed = exported.call(gnp.asarray(x) if size == 8 else x)
+        np.testing.assert_array_equal(positive, np.maximum(x, 0))
+        np.testing.assert_array_equal(transposed, x.T)
+        assert (positive.shape, positive.dtype) == (x.shape, F32)
+    assert exported._for_all_sizes._compiled is not None
+    assert len(exported._parsed_programs) == 1  # that of the first size
+
+
+def test_results_of_calls_own_their_memory() -> None:
+    exported = exported_of(lambda x: x, ("b",), F32)
+    exported.call(np.ones(2, F32))
+    x = np.ones(3, F32)
+    result = exported.call(x)
+    x[:] = 0
+    np.testing.assert_array_equal(result, np.ones(3, F32))
+
+
+def test_calls_that_are_refined_log_why(caplog) -> None:
+    exported = exported_of(lambda x: gnp.cumsum(x, 0), ("b,4",), F32)
+    with caplog.at_level("INFO", "gnomon.export"):
+        for size in 2, 3, 4:
+            x = np.ones((size, 4), F32)
+            np.testing.assert_array_equal(exported.call(x), np.cumsum(x, 0))
+    (message,) = [r.getMessage() for r in caplog.records if r.name == "gnomon.export"]
+    assert "compiled for the sizes of each call: gnomon.cumsum" in message
+
+
+def test_calls_in_transformations_are_refined() -> None:
+    exported = exported_of(lambda x: nn.relu(x) * 2, ("b",), F32)
+    for size in 2, 3, 4:
+        x = np.ones(size, F32)
+        np.testing.assert_array_equal(gn.grad(lambda x: exported.call(x).sum())(x), 2 * x)
+        np.testing.assert_array_equal(gn.jit(exported.call)(x), 2 * x)
+    assert exported._for_all_sizes._compiled is None

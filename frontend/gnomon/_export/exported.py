@@ -16,6 +16,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray
 from gnomon._arrays.dtypes import float0
 from gnomon._compilation.jit import jit
+from gnomon._export.all_sizes import ForAllSizes
 from gnomon._export.safety_checks import DisabledSafetyCheck
 from gnomon._export.serialization import serialize
 from gnomon._export.shardings import (
@@ -214,12 +215,21 @@ class Exported:
         self._check_types(operands)
         sizes = self._sizes([tuple(x.shape) for x in operands])
         kept = self._spread([operands[i] for i in self.module_kept_var_idx])
-        results = iter(self._function(*kept))
+        found = self._for_all_sizes.call(kept, sizes) if self._for_all_sizes else None
+        results = iter(self._function(*kept) if found is None else found)
         out = [
             np.zeros(_shape(a, sizes), float0) if a.dtype == float0 else next(results)
             for a in self.out_avals
         ]
         return tree_util.tree_unflatten(self.out_tree, out)
+
+    @functools.cached_property
+    def _for_all_sizes(self) -> ForAllSizes | None:
+        """Runs calls on the CPU if the function has symbolic dimensions."""
+        if not self.is_symbolic or self.nr_devices > 1 or "cpu" not in self.programs:
+            return None
+        results = [a for a in self.out_avals if a.dtype != float0]
+        return ForAllSizes(self.fun_name, self.programs["cpu"], results, self.closed_over)
 
     def _spread(self, operands: list[Any]) -> list[Any]:
         """The program's operands, moved to the exported shardings over the devices of the call."""
