@@ -87,7 +87,8 @@ def _broadcast(op: ir.Operation, sizes: Sizes) -> ir.Value:
         list(ir.DenseI64ArrayAttr(op.attributes["broadcast_dimensions"])),
     )
     given = _type(x)
-    # A dynamic dimension of the operand has the size of the result: those of size 1 are static.
+    # A dynamic dimension of the operand has the size of the result's, because dimensions of size 1
+    # are static.
     read = [
         None if not given.is_dynamic_dim(i) and given.get_dim_size(i) == 1 else d
         for i, d in enumerate(dims)
@@ -146,7 +147,7 @@ def _slice(op: ir.Operation, sizes: Sizes) -> ir.Value:
             )
         lengths.append(length)
     dynamic = ir.ShapedType.get_dynamic_size()
-    # A size that the type does not know must be a value, also if it is a constant.
+    # A size that is dynamic in the type must be a value, even if it is a constant.
     lengths = [sizes.value(n) if result.is_dynamic_dim(d) else n for d, n in enumerate(lengths)]
     operands, segments, attributes = [x], [1], {}
     for name, numbers in ("offsets", starts), ("sizes", lengths), ("strides", strides):
@@ -227,7 +228,7 @@ def _gather(op: ir.Operation, sizes: Sizes) -> ir.Value:
         for d, n in enumerate(lengths)
     ]
     zero = sizes.value(0)
-    # Where an index vector has one element, its dimension may be left out.
+    # If an index vector has one element, its dimension may be missing.
     columns = [sizes.value(k) for k in range(len(starts_map))]
     # The shape is that of the batch dimensions of the starts and of the windows.
     batch_sizes = [sizes.of_dimension(starts, d) for d in range(starts_rank) if d != vector_dim]
@@ -340,7 +341,7 @@ def _bits(value: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def _write(op: ir.Operation) -> ir.Value:
-    """The other form of an op; integers without a sign compute it for unsigned ones."""
+    """The other form of an op; unsigned integers are computed as signless ones."""
     element = _type(op.results[0]).element_type
     form = FORMS[op.name]
     if not isinstance(element, ir.IntegerType) or element.is_signless:
@@ -356,7 +357,7 @@ def _write(op: ir.Operation) -> ir.Value:
 
 
 def _tie_shapes(op: ir.Operation) -> None:
-    """Say that the results of a barrier have the sizes of its operands, which IREE does not see."""
+    """Tell IREE that the results of a barrier have the sizes of its operands."""
     sizes = Sizes()
     for x, result in zip(list(op.operands), list(op.results), strict=True):
         type_ = _type(result)

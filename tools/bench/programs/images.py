@@ -16,7 +16,7 @@ def _convolve(framework: Framework, x: Any, w: Any, stride: int = 1) -> Any:
 
 
 def _normalized(framework: Framework, x: Any) -> Any:
-    """Normalization over the batch and the places, without parameters."""
+    """Normalization over the batch and the positions, without parameters."""
     x = x - x.mean((0, 1, 2))
     return x * framework.lax.rsqrt((x * x).mean((0, 1, 2)) + 1e-5)
 
