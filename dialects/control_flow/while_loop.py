@@ -161,8 +161,7 @@ def _transpose(
         "bounds are not static, is not possible: the number of iterations is not known before the "
         "loop has run, so the values that the backward pass needs cannot be saved. "
         "Use lax.scan, or lax.fori_loop with bounds that are Python integers; or forward mode "
-        "(jvp, jacfwd), which differentiates this loop. The loop is at "
-        f"{ir.Location.current}"
+        f"(jvp, jacfwd), which differentiates this loop ({ir.Location.current})"
     )
 
 
