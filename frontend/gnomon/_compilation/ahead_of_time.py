@@ -156,7 +156,7 @@ def _close_over(program: Program, captures: Sequence[Array]) -> None:
     kept = {name: function.attributes[name] for name in _PER_VALUE if name in function.attributes}
     types = body.argument_types[: -len(captures)]
     values = [c.numpy_value() for c in captures]
-    closed = Body.build(types, lambda *given: body.inline([*given, *map(constant, values)]))
+    closed = Body.build(types, lambda *arguments: body.inline([*arguments, *map(constant, values)]))
     program.erase("main")
     program.add("main", closed, public=True)
     for name, attribute in kept.items():

@@ -162,9 +162,10 @@ class Call:
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The positional and keyword arguments of the call, with other dynamic leaves."""
         dynamic_args, dynamic_kwargs = tree_util.tree_unflatten(self.tree, list(leaves))
-        rest = iter(dynamic_args)
+        remaining = iter(dynamic_args)
         args = tuple(
-            self.static_args[i] if i in self.static_args else next(rest) for i in range(self.count)
+            self.static_args[i] if i in self.static_args else next(remaining)
+            for i in range(self.count)
         )
         return args, {**dynamic_kwargs, **self.static_kwargs}
 
@@ -175,13 +176,13 @@ class Call:
         arguments = tree_util.tree_unflatten(self.tree, self.leaves)
         names = []
         for path, _ in tree_util.tree_leaves_with_path(arguments):
-            kind, head, *rest = path
+            kind, head, *remaining = path
             if kind.idx == 0:
                 name = known[head.idx]
                 label = f"the argument '{name}'" if name else f"argument {dynamic[head.idx]}"
             else:
                 label = f"the keyword argument '{head.key}'"
-            names.append(label + tree_util.keystr(tuple(rest)))
+            names.append(label + tree_util.keystr(tuple(remaining)))
         return names
 
     def positional_names(self, fun: Callable[..., Any] | None) -> list[str]:

@@ -141,11 +141,11 @@ class PlacedEntry(Entry):
         device, donated = self._device, self._donated
         if donated:
             check_donated(leaves, donated)
-        given = [as_operand(leaf) for leaf in leaves]
+        arguments = [as_operand(leaf) for leaf in leaves]
         if Config.guards_somewhere:
             on_device.guard_operands([x for x in leaves if isinstance(x, Array)], device)
         inputs: list[Any] = [
-            self._input(i, leaf, fresh=i in donated) for i, leaf in enumerate(given)
+            self._input(i, leaf, fresh=i in donated) for i, leaf in enumerate(arguments)
         ]
         buffers = self._executable.run([*inputs, *self._captures])
         for i in donated:

@@ -111,7 +111,7 @@ def explore(
     passes.start(program.module)
     artifact = backend.lower(program, keep_stages=True, observe=passes)
     files = _Files(tuple(hidden))
-    stages = [_stage(name, given, files) for name, given in _texts(artifact.stages)]
+    stages = [_stage(name, stage_text, files) for name, stage_text in _texts(artifact.stages)]
     if code and hasattr(backend, "emit_located"):
         stages += code_stages(backend.emit_located(artifact), files.numbered)
     expanded = Program(ir.Module.parse(artifact.stages.expanded.located, context()))
@@ -143,8 +143,8 @@ class _Files:
     def place(self, location: str) -> tuple[int, int] | None:
         """The file number and the line of a location; None if it refers to no file of the user."""
         for path, line in _PLACE.findall(location):
-            if found := self.numbered(path, int(line)):
-                return found
+            if number := self.numbered(path, int(line)):
+                return number
         return None
 
     def numbered(self, path: str, line: int) -> tuple[int, int] | None:
@@ -206,10 +206,10 @@ def _resolved(location: str, aliases: dict[str, str], depth: int = _DEPTH) -> st
 
 
 def _counts(text: str) -> Counter[str]:
-    found = Counter(op[1] or op[2] for op in map(_OP.match, text.split("\n")) if op is not None)
+    counts = Counter(op[1] or op[2] for op in map(_OP.match, text.split("\n")) if op is not None)
     for structure in ("func.func", "builtin.module", "builtin.unrealized_conversion_cast"):
-        found.pop(structure, None)
-    return found
+        counts.pop(structure, None)
+    return counts
 
 
 class _Passes:
@@ -239,15 +239,15 @@ class _Passes:
 
 def _costs(program: Program, files: _Files) -> list[dict[str, Any]]:
     """The estimated cost of each line of user code, before fusion."""
-    found: dict[tuple[int, int], list[float]] = {}
+    by_line: dict[tuple[int, int], list[float]] = {}
     for op, cost in operation_costs(program.body("main")):
         place = files.place(str(op.location))
         if place is not None:
-            entry = found.setdefault(place, [0, 0.0, 0.0])
+            entry = by_line.setdefault(place, [0, 0.0, 0.0])
             entry[0] += 1
             entry[1] += cost.flops
             entry[2] += cost.bytes_accessed
     return [
         {"file": file, "line": line, "ops": ops, "flops": flops, "bytes": size}
-        for (file, line), (ops, flops, size) in sorted(found.items())
+        for (file, line), (ops, flops, size) in sorted(by_line.items())
     ]

@@ -41,7 +41,7 @@ def code_stages(code: LocatedCode, place: _Place) -> list[dict[str, Any]]:
     """
     assembly = _parsed(code.assembly)
     kernels = _kernel_lines(_parsed(code.assembly_of_kernels), assembly)
-    found = []
+    stages = []
     if code.kernels:
         rows = [
             row
@@ -49,15 +49,15 @@ def code_stages(code: LocatedCode, place: _Place) -> list[dict[str, Any]]:
             for row in _kernel_rows(name, text, kernels, place)
         ]
         meaning = "what the compiler makes of it: each kernel is a loop over parts of arrays"
-        found.append(_stage("kernels", "Kernels", meaning, rows, len(code.kernels)))
+        stages.append(_stage("kernels", "Kernels", meaning, rows, len(code.kernels)))
     if assembly:
         rows = [
             _row(line.text, place(line.path, line.line) if line.is_instruction else None)
             for line in assembly
         ]
         count = sum(line.is_instruction for line in assembly)
-        found.append(_stage("assembly", "Assembly", "the machine's instructions", rows, count))
-    return found
+        stages.append(_stage("assembly", "Assembly", "the machine's instructions", rows, count))
+    return stages
 
 
 def _stage(
@@ -80,11 +80,11 @@ def _parsed(text: str) -> list[_Line]:
     for row in text.splitlines():
         if _DEBUG_SECTION.match(row):
             break
-        if found := _FILE.match(row):
-            folder, name = found[2], found[3]
-            paths[int(found[1])] = f"{folder}/{name}" if folder and name[:1] != "/" else name
-        elif found := _LOC.match(row):
-            path, line = paths.get(int(found[1]), ""), int(found[2])
+        if match := _FILE.match(row):
+            folder, name = match[2], match[3]
+            paths[int(match[1])] = f"{folder}/{name}" if folder and name[:1] != "/" else name
+        elif match := _LOC.match(row):
+            path, line = paths.get(int(match[1]), ""), int(match[2])
             # The first location of a function is synthetic, unless it ends the prologue.
             line = 0 if entering and "prologue_end" not in row else line
             entering = False
@@ -101,11 +101,11 @@ def _kernel_lines(
 ) -> Mapping[tuple[str, int], tuple[str, int]]:
     """The user's line for each line of a kernel: that of most of its instructions."""
     votes: defaultdict[tuple[str, int], Counter[tuple[str, int]]] = defaultdict(Counter)
-    one = [line for line in of_kernels if line.is_instruction]
-    other = [line for line in of_user if line.is_instruction]
-    if [line.text for line in one] != [line.text for line in other]:
+    kernel_code = [line for line in of_kernels if line.is_instruction]
+    user_code = [line for line in of_user if line.is_instruction]
+    if [line.text for line in kernel_code] != [line.text for line in user_code]:
         return {}  # The instructions cannot be paired.
-    for kernel, user in zip(one, other, strict=True):
+    for kernel, user in zip(kernel_code, user_code, strict=True):
         if kernel.line and user.line:
             name = kernel.path.rpartition("/")[2]
             votes[name, kernel.line][user.path, user.line] += 1
@@ -117,7 +117,7 @@ def _kernel_rows(
 ) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
-        found = places.get((name, number))
+        source = places.get((name, number))
         shown = _TARGET.sub(r"target(<\1, {...}>)", line)
-        rows.append(_row(shown, place(*found) if found else None))
+        rows.append(_row(shown, place(*source) if source else None))
     return rows

@@ -219,19 +219,19 @@ def jit(
 
 def _device_of_shardings(requested: RequestedShardings) -> Device | None:
     """The device of the shardings if all are `SingleDeviceSharding`, otherwise None."""
-    found = None
+    common = None
     _, shardings = requested.key
     if not all(isinstance(sharding, SingleDeviceSharding) for sharding in shardings):
         return None
     for sharding in shardings:
         (device,) = sharding.device_set
-        if found not in (None, device):
+        if common not in (None, device):
             raise ValueError(
-                f"jit: in_shardings and out_shardings name {found!r} and {device!r}, but a "
+                f"jit: in_shardings and out_shardings name {common!r} and {device!r}, but a "
                 "program runs on one device"
             )
-        found = device
-    return found
+        common = device
+    return common
 
 
 class JitFunction(Dispatcher, Generic[P, R]):
@@ -477,13 +477,13 @@ class JitFunction(Dispatcher, Generic[P, R]):
             leaves = _constrained(leaves, self._requested.inputs(call))
         memo = program_memo()
         key = self._memo_key(call, [leaf.aval for leaf in leaves])
-        known = memo.get((self, key))
-        if known is None:
+        traced_function = memo.get((self, key))
+        if traced_function is None:
             # A partial adds no frame to the stack, which nested jitted functions fill.
-            known = self._traces.function(key, functools.partial(self._trace, call))
-            if not any(is_tracer(c) for c in known[1].captures):
-                memo[self, key] = known
-        name, traced = known
+            traced_function = self._traces.function(key, functools.partial(self._trace, call))
+            if not any(is_tracer(c) for c in traced_function[1].captures):
+                memo[self, key] = traced_function
+        name, traced = traced_function
         results = call_function(traced.program, name, [*leaves, *traced.captures])
         results = with_avals(results, traced.avals)
         if self._requested.outs is not None:

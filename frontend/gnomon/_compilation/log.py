@@ -90,7 +90,7 @@ def _explanation(fun: Callable[..., Any], call: Any) -> str:
     else:
         lines.append(f"  never seen input type signature of {name_of(fun)}")
         signature = _signature(call)
-        closest = max(before, key=lambda other: _similarity(signature, other))
+        closest = max(before, key=lambda earlier: _similarity(signature, earlier))
         names = call.leaf_names(fun)
         lines += [f"    {text}" for text in _differences(names, signature, closest)]
     return "\n".join(lines)
@@ -104,14 +104,14 @@ def _similarity(a: _Signature, b: _Signature) -> int:
 def _differences(names: Sequence[str], new: _Signature, old: _Signature) -> list[str]:
     if new[0] != old[0]:
         return [f"the structure of the arguments is {new[0]}, the closest seen is {old[0]}"]
-    found = [
+    differences = [
         f"at {name}, seen {_described(theirs)}, but now given {_described(ours)}"
         for name, ours, theirs in zip(names, new[1], old[1], strict=True)
         if ours != theirs
     ]
     if repr(new[2]) != repr(old[2]):
-        found.append(f"static arguments: seen {old[2]}, but now given {new[2]}")
-    return found or ["the configuration, or the devices of the arguments, differ"]
+        differences.append(f"static arguments: seen {old[2]}, but now given {new[2]}")
+    return differences or ["the configuration, or the devices of the arguments, differ"]
 
 
 def _described(aval: ShapedArray) -> str:

@@ -172,8 +172,8 @@ class Lowered(Stage):
         shardings, mesh = self._shardings, self._shardings.mesh
         assert mesh is not None
         arguments, results = self._signature
-        given = [*shardings.ins, *shardings.captured]
-        ins = [on_mesh(s, mesh, t.rank) for s, t in zip(given, arguments, strict=True)]
+        input_shardings = [*shardings.ins, *shardings.captured]
+        ins = [on_mesh(s, mesh, t.rank) for s, t in zip(input_shardings, arguments, strict=True)]
         executable = sharded_executable(
             partitioned,
             mesh,
@@ -245,16 +245,16 @@ class Compiled(Stage):
     def input_shardings(self) -> Any:
         """The shardings of the arguments: a tuple for the positional ones, a dict for keywords."""
         here = SingleDeviceSharding(self._device)
-        found = [sharding or here for sharding in self._lowered._shardings.ins]
-        return tree_util.tree_unflatten(self.in_tree, found)
+        leaf_shardings = [sharding or here for sharding in self._lowered._shardings.ins]
+        return tree_util.tree_unflatten(self.in_tree, leaf_shardings)
 
     @property
     def output_shardings(self) -> Any:
         """The shardings of the results."""
         outs = self._lowered._shardings.outs
         here = SingleDeviceSharding(self._device)
-        found = [here] * self.out_tree.num_leaves if outs is None else outs
-        return tree_util.tree_unflatten(self.out_tree, found)
+        leaf_shardings = [here] * self.out_tree.num_leaves if outs is None else outs
+        return tree_util.tree_unflatten(self.out_tree, leaf_shardings)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program.

@@ -43,15 +43,15 @@ __all__ = ["as_operand", "bind", "operand_of", "trace_for", "varying", "with_wea
 
 def trace_for(operands: Sequence[Any]) -> Trace | None:
     """The trace that takes an op on these operands; ``None`` if the op is evaluated."""
-    found = state.staging
+    innermost = state.staging
     for operand in operands:
         if type(operand) is Tracer:
             trace = operand._trace
             if trace.finished:
                 trace.check_alive(operand)
-            if found is None or trace.level > found.level:
-                found = trace
-    return found
+            if innermost is None or trace.level > innermost.level:
+                innermost = trace
+    return innermost
 
 
 def bind(op: Op, *operands: Any, **params: Any) -> Any:

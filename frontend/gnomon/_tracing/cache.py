@@ -46,8 +46,8 @@ class TraceCache:
 
         A function that cannot be cached is added to the program being traced.
         """
-        known = self._known.get(key)
-        if known is None:
+        cached = self._known.get(key)
+        if cached is None:
             if state.staging is not None:
                 traced = trace()  # Without the frame of `_trace`, which would only call it.
             else:
@@ -56,15 +56,15 @@ class TraceCache:
                     return self._known[key]
             name = traced.program.add(traced.name, traced.body)
             traced.program.staged[name] = self._tiered
-            known = name, traced
-        return known
+            cached = name, traced
+        return cached
 
     def copy(self, key: Any, trace: Callable[[], Traced]) -> Traced:
         """The traced function with a detached body, which the caller may change."""
-        known = self._known.get(key)
-        if known is None:
+        cached = self._known.get(key)
+        if cached is None:
             return self._trace(key, trace)[0]
-        name, traced = known
+        name, traced = cached
         program = Program()
         body = program.import_body(traced.program, traced.program.body(name), {})
         return traced._replace(program=program, body=body)

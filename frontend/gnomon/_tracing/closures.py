@@ -121,9 +121,9 @@ class _Reader:
         raise _NoKeyError
 
     def _of_function(self, function: types.FunctionType) -> Hashable:
-        known = self._functions.get(function)
-        if known is not None:
-            return "function", known
+        token = self._functions.get(function)
+        if token is not None:
+            return "function", token
         self._functions[function] = len(self._functions)
         code = function.__code__
         parts: list[Hashable] = [_Same(code, weak=False)]

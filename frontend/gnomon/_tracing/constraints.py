@@ -114,9 +114,9 @@ def constraint_mesh(program: Program, body: Body) -> Mesh | None:
 
 
 def _mesh_of_constraint(params: dict[str, Any]) -> Mesh:
-    known = _named
-    if not known.keys() >= set(params["devices"]):
-        known = {device.id: device for device in devices_of(HOST_PLATFORM)}
-    grid = np.array([known[number] for number in params["devices"]], dtype=object)
+    devices_by_id = _named
+    if not devices_by_id.keys() >= set(params["devices"]):
+        devices_by_id = {device.id: device for device in devices_of(HOST_PLATFORM)}
+    grid = np.array([devices_by_id[number] for number in params["devices"]], dtype=object)
     types = tuple(AxisType[type_.capitalize()] for type_ in params["types"])
     return Mesh(grid.reshape(params["sizes"]), params["names"], types)

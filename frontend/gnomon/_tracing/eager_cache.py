@@ -30,13 +30,13 @@ _runs: OrderedDict[Hashable, Run] = OrderedDict()
 
 
 def key_of(
-    program: Program, what: str, name: str, types: Sequence[Any], params: dict[str, Any]
+    program: Program, transformation: str, name: str, types: Sequence[Any], params: dict[str, Any]
 ) -> Hashable | None:
     """The key of a transformation of a function; None if it cannot be cached.
 
     Args:
       program: the program that holds the function.
-      what: the transformation.
+      transformation: the transformation.
       name: the function.
       types: the types of the operands.
       params: the transformation's parameters.
@@ -57,7 +57,7 @@ def key_of(
         text = program.function(current).get_asm(enable_debug_info=False, assume_verified=True)
         functions[current] = text
         pending += [quoted or plain for quoted, plain in _SYMBOL.findall(text)]
-    key = (what, name, tuple(types), tuple(params.items()), tuple(functions.items()))
+    key = (transformation, name, tuple(types), tuple(params.items()), tuple(functions.items()))
     try:
         hash(key)
     except TypeError:

@@ -42,11 +42,11 @@ def evaluated(op: Op, arrays: Sequence[Any], params: dict[str, Any]) -> Any:
             return op.evaluate(*arrays, **params)  # type: ignore[operator]
 
 
-def check_execution(what: str) -> None:
+def check_execution(function: str) -> None:
     """Raise ``RuntimeError`` under `no_execution`."""
     if config.no_execution:
         raise RuntimeError(
-            f"gnomon tried to execute {what.removeprefix('gnomon.')}, but 'no_execution' is set"
+            f"gnomon tried to execute {function.removeprefix('gnomon.')}, but 'no_execution' is set"
         )
 
 
@@ -134,20 +134,20 @@ def _run_compiled(program: Program, name: str) -> Callable[..., Any] | None:
         tiered = program.staged[name]
         if tiered is None:
             tiered = config.tiered
-        known = _compiled_functions.get(text)
-        if known is None:
+        cached = _compiled_functions.get(text)
+        if cached is None:
             made = _tiered(copy, name) if tiered else _compiled(copy)
-            known = _compiled_functions[text] = made
-        if isinstance(known, TieredProgram):
-            executable = known.compiled(wait=not tiered)
+            cached = _compiled_functions[text] = made
+        if isinstance(cached, TieredProgram):
+            executable = cached.compiled(wait=not tiered)
             if executable is None:
                 try:
-                    return known.evaluate(arrays)
+                    return cached.evaluate(arrays)
                 except Overtaken:
-                    executable = known.compiled(wait=True)
+                    executable = cached.compiled(wait=True)
             assert executable is not None
-            known = _compiled_functions[text] = executable
-        ready = known
+            cached = _compiled_functions[text] = executable
+        ready = cached
         return [b.to_numpy() for b in ready(arrays)]
 
     return run

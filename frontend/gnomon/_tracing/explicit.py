@@ -56,13 +56,13 @@ def explicit_types(
       ShardingTypeError: the operands disagree, or the result is ambiguous.
       ValueError: the operands are of different meshes.
     """
-    found = [getattr(getattr(x, "aval", None), "explicit", None) for x in operands]
-    mesh = _mesh_of(found)
+    operand_shardings = [getattr(getattr(x, "aval", None), "explicit", None) for x in operands]
+    mesh = _mesh_of(operand_shardings)
     if mesh is None:
         return None
     splits = [
         ((),) * len(x.shape) if sharding is None else sharding._axes
-        for x, sharding in zip(operands, found, strict=True)
+        for x, sharding in zip(operands, operand_shardings, strict=True)
     ]
     name = op.full_name.removeprefix("gnomon.")
     use = SplitUse(name, params, [tuple(x.shape) for x in operands], shapes, splits, mesh.shape)
@@ -76,18 +76,18 @@ def explicit_types(
 
 def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:
     """The mesh of the shardings in the types of operands; None if there are no shardings."""
-    found: AbstractMesh | None = None
+    mesh: AbstractMesh | None = None
     for sharding in shardings:
         if sharding is None:
             continue
-        if found is None:
-            found = sharding.mesh
-        elif sharding.mesh != found:
+        if mesh is None:
+            mesh = sharding.mesh
+        elif sharding.mesh != mesh:
             raise ValueError(
-                f"arrays are sharded over different meshes, {found} and {sharding.mesh}. Move "
+                f"arrays are sharded over different meshes, {mesh} and {sharding.mesh}. Move "
                 "them with gnomon.device_put, or with gnomon.sharding.reshard if a mesh is set"
             )
-    return found
+    return mesh
 
 
 def full_spec(sharding: NamedSharding, ndim: int) -> NamedSharding:
@@ -101,9 +101,9 @@ def concrete_mesh(mesh: Mesh | AbstractMesh, x: Any = None) -> Mesh | None:
     if isinstance(mesh, Mesh):
         return mesh
     candidates = [x._sharding.mesh if type(x) is ShardedArray else None, config.mesh_context[0]]
-    for known in candidates:
-        if isinstance(known, Mesh) and known.shape == mesh.shape:
-            return known.update(axis_types=mesh.axis_types)
+    for candidate in candidates:
+        if isinstance(candidate, Mesh) and candidate.shape == mesh.shape:
+            return candidate.update(axis_types=mesh.axis_types)
     return None
 
 

@@ -232,7 +232,9 @@ def apply(op: Op, traced: Traced, operands: Sequence[Any], **params: Any) -> lis
     program = traced.program
     name = program.add(traced.name, traced.body, location=user_location())
     if trace is not None:
-        values = trace.emit(lambda *given: emit_call(program, op, name, given, **params), operands)
+        values = trace.emit(
+            lambda *values_inside: emit_call(program, op, name, values_inside, **params), operands
+        )
         return [trace.tracer(v) for v in values]
     return evaluate_op(program, op, name, operands, params)
 
@@ -253,7 +255,9 @@ def evaluate_op(
             results = run(*arrays)
             eager_cache.give_back(key, run)
             return _on_place(results, place)
-    body = Body.build(types, lambda *given: emit_call(program, op, name, list(given), **params))
+    body = Body.build(
+        types, lambda *arguments: emit_call(program, op, name, list(arguments), **params)
+    )
     main = program.add("main", body)
     try:
         shardings = _known_shardings(program, main, operands, place)
@@ -353,7 +357,7 @@ def call_function(program: Program, name: str, operands: Sequence[Any]) -> list[
         trace.memo[("importing", id(program))] = program
         name = trace.program.import_function(program, name, imported)
     target = trace.program
-    values = trace.emit(lambda *given: emit_call(target, call_op, name, given), operands)
+    values = trace.emit(lambda *arguments: emit_call(target, call_op, name, arguments), operands)
     return [trace.tracer(v) for v in values]
 
 
@@ -376,13 +380,13 @@ def bind_bodies(
     if is_kept and (trace is not None or not _on_host(place_of(operands, op.full_name))):
         bodies = [body.clone() for body in bodies]  # the op takes over the bodies
     if trace is not None:
-        values = trace.emit(lambda *given: op.build(given, params, bodies), operands)
+        values = trace.emit(lambda *arguments: op.build(arguments, params, bodies), operands)
         return [trace.tracer(v) for v in values]
     check_execution(op.full_name)
     place = place_of(operands, op.full_name.removeprefix("gnomon."))
     if place is not None and not _on_host(place):
         types = [TensorType(o.shape, o.dtype) for o in operands]
-        body = Body.build(types, lambda *given: op.build(given, params, bodies))
+        body = Body.build(types, lambda *arguments: op.build(arguments, params, bodies))
         main = program.add("main", body)
         try:
             shardings = _known_shardings(program, main, operands, place)
@@ -393,7 +397,7 @@ def bind_bodies(
     if any_inspections() or any(type(o) is ShardedArray for o in operands):
         copies = [body.clone() for body in bodies]
         types = [TensorType(o.shape, o.dtype) for o in operands]
-        body = Body.build(types, lambda *given: op.build(given, params, copies))
+        body = Body.build(types, lambda *arguments: op.build(arguments, params, copies))
         main = program.add("main", body)
         try:
             shardings = _known_shardings(program, main, operands, place)
@@ -413,7 +417,7 @@ def bind_bodies(
 
 def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
     """A body whose argument ``order[i]`` is argument ``i`` of ``body``; its others are unused."""
-    return Body.build(types, lambda *given: body.inline([given[i] for i in order]))
+    return Body.build(types, lambda *arguments: body.inline([arguments[i] for i in order]))
 
 
 def match_dtype(x: Array, aval: ShapedArray) -> Array:

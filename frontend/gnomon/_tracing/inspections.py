@@ -50,14 +50,14 @@ def any_inspections() -> bool:
     return _inspections.is_set()
 
 
-def report_shardings(found: Sequence[Inspected], where: Mesh | Any) -> None:
+def report_shardings(inspections: Sequence[Inspected], where: Mesh | Any) -> None:
     """Call the callbacks of inspections.
 
     Args:
-      found: the inspections of a program, with the shardings of their values.
+      inspections: the inspections of a program, with the shardings of their values.
       where: the mesh of the program, or its only device.
     """
-    for inspected in found:
+    for inspected in inspections:
         sharding: Any
         if isinstance(where, Mesh):
             sharding = named(where, inspected.split)

@@ -217,13 +217,13 @@ def scalars_of_uniform(operands: Sequence[Any], device: Device) -> tuple[Types, 
       For each operand its type and whether a scalar replaces it, and the values to give.
     """
     types: list[tuple[TensorType, bool]] = []
-    given: list[Any] = []
+    transferred: list[Any] = []
     for x in operands:
         value = _value_to_transfer(x, device)
         uniform = value is not None and _is_uniform(value)
         types.append((TensorType(x.shape, x.dtype), uniform))
-        given.append(value[(0,) * value.ndim] if uniform else x)  # type: ignore[index, union-attr]
-    return tuple(types), given
+        transferred.append(value[(0,) * value.ndim] if uniform else x)  # type: ignore[index, union-attr]
+    return tuple(types), transferred
 
 
 def _arrays(
@@ -280,10 +280,10 @@ def program_of_op(op: Op, types: Types, params: dict[str, Any]) -> Program:
             params,
         )
 
-    given = [TensorType((), t.dtype) if uniform else t for t, uniform in types]
+    argument_types = [TensorType((), t.dtype) if uniform else t for t, uniform in types]
     program = Program()
     with context(), ir.Location.unknown(context()):
-        program.add("main", Body.build(given, emit), public=True)
+        program.add("main", Body.build(argument_types, emit), public=True)
     return program
 
 

@@ -54,8 +54,10 @@ def run_op_on_mesh(
     types = op.infer_types([TensorType(x.shape, x.dtype) for x in operands], params)
     shardings = result_shardings(op, operands, params, [tuple(t.shape) for t in types])
     if not is_spread(device):
-        made = on_device.run_op(op, operands, params, device, committed=True, weak_type=weak_type)
-        return _with_shardings(made, shardings)
+        results = on_device.run_op(
+            op, operands, params, device, committed=True, weak_type=weak_type
+        )
+        return _with_shardings(results, shardings)
     if Config.guards_somewhere:
         on_device.guard_operands(operands, device)
     op, operands, params = on_device.with_places_as_operands(op, operands, params)
@@ -89,8 +91,8 @@ def run_program_on_mesh(
       shardings: the shardings of the results, over one mesh.
     """
     if not is_spread(device):
-        made = on_device.run_program(program, name, operands, device, committed=True)
-        return _with_shardings(made, shardings)
+        results = on_device.run_program(program, name, operands, device, committed=True)
+        return _with_shardings(results, shardings)
     copy = on_device.program_of_function(program, name)
     mesh: Mesh = shardings[0].mesh if shardings else _mesh(operands)
     ins = [on_mesh(sharding_in(x), mesh, np.ndim(x)) for x in operands]

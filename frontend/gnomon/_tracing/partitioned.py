@@ -102,10 +102,10 @@ def sharded_executable(
       inputs, outputs: the sharding and type of each argument and result.
     """
 
-    def layouts(given: Sequence[tuple[Any, TensorType]]) -> list[Any]:
+    def layouts(types: Sequence[tuple[Any, TensorType]]) -> list[Any]:
         return [
             (layout_of(on_mesh(s, mesh, t.rank), tuple(t.shape)), np.dtype(t.dtype))
-            for s, t in given
+            for s, t in types
         ]
 
     return ShardedExecutable(executable, mesh._flat, layouts(inputs), layouts(outputs))

@@ -58,13 +58,13 @@ class Regions:
         """The functions, with their captures; empty if a captured array no longer exists."""
         if self._captures is None:
             return self._traced
-        found = []
+        functions = []
         for traced, references in zip(self._traced, self._captures, strict=True):
             captures = [array for reference in references if (array := reference()) is not None]
             if len(captures) != len(references):
                 return []
-            found.append(traced._replace(captures=captures))
-        return found
+            functions.append(traced._replace(captures=captures))
+        return functions
 
     def bodies(self, make: Callable[[], list[Body]]) -> list[Body]:
         """The bodies for the op; ``make`` makes them of the traced functions."""
@@ -141,13 +141,13 @@ def traced_regions(
     if closure is None:
         regions = Regions(trace())
         return regions, regions.traced
-    whole = (what, closure.key, key, config.token, differentiation_order())
+    full_key = (what, closure.key, key, config.token, differentiation_order())
     with _lock:
-        found = _entries.get(whole)
-        if found is not None:
-            _entries.move_to_end(whole)
-    if found is not None and (known := found.traced):
-        return found, known
+        entry = _entries.get(full_key)
+        if entry is not None:
+            _entries.move_to_end(full_key)
+    if entry is not None and (known := entry.traced):
+        return entry, known
     questions = state.platform_questions
     regions = Regions(trace())
     traced = regions.traced
@@ -157,7 +157,7 @@ def traced_regions(
     )
     if not depends_on_more and regions.keep_for(closure):
         with _lock:
-            _entries[whole] = regions
+            _entries[full_key] = regions
             while len(_entries) > _MAX_ENTRIES:
                 _entries.popitem(last=False)
     return regions, traced

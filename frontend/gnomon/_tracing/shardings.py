@@ -49,23 +49,26 @@ def mesh_of(shardings: Sequence[Any]) -> Mesh | None:
     Raises:
       ValueError: they are of different meshes, one of which has explicit axes.
     """
-    found: Mesh | None = None
+    first_mesh: Mesh | None = None
     for sharding in shardings:
         if not isinstance(sharding, NamedSharding):
             continue
         mesh = sharding.mesh
-        if found is None:
-            found = mesh
-        elif mesh is found or not (mesh.explicit_axes or found.explicit_axes):
+        if first_mesh is None:
+            first_mesh = mesh
+        elif mesh is first_mesh or not (mesh.explicit_axes or first_mesh.explicit_axes):
             continue
-        elif mesh.shape == found.shape and mesh.update(axis_types=found.axis_types) == found:
-            found = found if found.explicit_axes else mesh
+        elif (
+            mesh.shape == first_mesh.shape
+            and mesh.update(axis_types=first_mesh.axis_types) == first_mesh
+        ):
+            first_mesh = first_mesh if first_mesh.explicit_axes else mesh
         else:
             raise ValueError(
-                f"arrays with explicit axes must all be on one mesh; got {found} and {mesh}. Move "
-                "them with gnomon.device_put"
+                f"arrays with explicit axes must all be on one mesh; got {first_mesh} and {mesh}. "
+                "Move them with gnomon.device_put"
             )
-    return found
+    return first_mesh
 
 
 def check_fits(sharding: NamedSharding, shape: tuple[int, ...], what: str) -> None:
@@ -80,8 +83,8 @@ def sharding_in(x: Any) -> Any:
     """The `NamedSharding` of an array, or of a value with a ``sharding``; None if it has none."""
     if type(x) is ShardedArray:
         return x._sharding
-    found = None if isinstance(x, Array) else getattr(x, "sharding", None)
-    return found if isinstance(found, NamedSharding) else None
+    sharding = None if isinstance(x, Array) else getattr(x, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) else None
 
 
 def program_shardings(
@@ -158,14 +161,14 @@ def _forget_in_maps(program: Program) -> None:
                     )
 
 
-def typed_split(mesh: Mesh, explicit: Split, found: Split) -> Split:
+def typed_split(mesh: Mesh, explicit: Split, propagated: Split) -> Split:
     """How a value is split: over explicit axes as its type says, over others as propagated."""
     if mesh.are_all_axes_explicit:
         return explicit
     auto = set(mesh.axis_names).difference(mesh.explicit_axes)
     return tuple(
-        (*axes, *(axis for axis in others if axis in auto))
-        for axes, others in zip(explicit, found, strict=True)
+        (*axes, *(axis for axis in propagated_axes if axis in auto))
+        for axes, propagated_axes in zip(explicit, propagated, strict=True)
     )
 
 

@@ -181,9 +181,9 @@ def innermost_axis(names: Sequence[str]) -> NamedAxis:
     for axis in reversed(state.axes):
         if axis.name in names:
             return axis
-    known = ", ".join(sorted({a.name for a in state.axes})) or "none"
+    bound = ", ".join(sorted({a.name for a in state.axes})) or "none"
     raise NameError(
-        f"unbound axis name: {names[0]!r} (bound here: {known}). Collectives take a name that an "
+        f"unbound axis name: {names[0]!r} (bound here: {bound}). Collectives take a name that an "
         "enclosing shard_map, pmap or vmap(..., axis_name=...) binds"
     )
 

@@ -136,8 +136,8 @@ class Trace:
 
     def argument_index(self, tracer: Tracer) -> int | None:
         """The index of the argument that a tracer is; None if it is not an argument."""
-        found = (i for i, argument in enumerate(self._arguments) if argument() is tracer)
-        return next(found, None)
+        matches = (i for i, argument in enumerate(self._arguments) if argument() is tracer)
+        return next(matches, None)
 
     # ------------------------------------------------------------------------------- emitting ops
 
@@ -361,8 +361,8 @@ class Tracer(Array):
         if i is not None:
             name = trace.names[i] if trace.names else f"argument {i}"
             return f"It is {name} of {trace.what}."
-        found = file_and_line(self._location) if self._location else None
-        line = f" at {found[0]}:{found[1]}" if found else ""
+        place = file_and_line(self._location) if self._location else None
+        line = f" at {place[0]}:{place[1]}" if place else ""
         return f"It was made in {trace.what}{line}."
 
     # --- conversions that need a value
@@ -408,10 +408,10 @@ class Tracer(Array):
 
     def tolist(self) -> Any:
         """Nested lists, where the value is known."""
-        known = concrete_value(self)
-        if known is None:
+        value = concrete_value(self)
+        if value is None:
             raise ConcretizationTypeError(self, "Its method tolist() was called.")
-        return known.tolist()
+        return value.tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise TracerArrayConversionError(self)
