@@ -134,9 +134,8 @@ def make_array_from_process_local_data(
     Args:
       sharding: the sharding of the array.
       local_data: the data: a NumPy array.
-      global_shape: the shape of the array; by default each process has as much as its share of the
-        devices.
-    Raises:
+      global_shape: the shape of the array; by default, the data of each process is proportional to
+        the number of its devices. Raises:
       ValueError: the data has another shape than the parts of this process.
 
     Example:
@@ -187,7 +186,8 @@ def _global_shape(sharding: Sharding, local: tuple[int, ...], given: Any) -> tup
 def _local_starts(
     sharding: Sharding, local: tuple[int, ...], shape: tuple[int, ...]
 ) -> list[dict[int, int]]:
-    """Where the parts of this process begin in its data, by where they begin in the array."""
+    """For each dimension, a map from the starts of local parts in the array to those in the
+    data."""
     if len(local) != len(shape):
         raise ValueError(
             "make_array_from_process_local_data: the data has the shape "

@@ -22,7 +22,7 @@ __all__ = ["Tab", "find_browser", "open_page"]
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chromium-headless-shell")
 _FLAGS = (
     "--headless=new",
-    "--no-sandbox",  # which root and containers do not have
+    "--no-sandbox",  # root and containers have no sandbox
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",

@@ -43,7 +43,7 @@ def _setup(framework: Framework) -> Case:
 WORKLOADS = (
     Workload(
         "import/package",
-        "the import statement in a new process, of modules compiled before (NumPy's included)",
+        "the import statement in a new process, with bytecode compiled before (NumPy's included)",
         dict.fromkeys(("gnomon", "jax", "numpy", "torch"), _setup),
     ),
 )
