@@ -186,8 +186,7 @@ def _global_shape(sharding: Sharding, local: tuple[int, ...], given: Any) -> tup
 def _local_starts(
     sharding: Sharding, local: tuple[int, ...], shape: tuple[int, ...]
 ) -> list[dict[int, int]]:
-    """For each dimension, a map from the starts of local parts in the array to those in the
-    data."""
+    """For each dimension, the starts of local parts in the data, by their starts in the array."""
     if len(local) != len(shape):
         raise ValueError(
             "make_array_from_process_local_data: the data has the shape "
