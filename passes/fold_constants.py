@@ -65,6 +65,8 @@ def _fold(body: Body, small: _Values | None = None, splats: _Values | None = Non
             (result,) = op.results
             if not _is_large(type_of(result)):
                 small[result] = definition.evaluate(**params_of(op, definition))  # type: ignore[operator]
+            elif (element := _element(op, definition)) is not None:
+                splats[result] = element
             continue
         results = results_of(op)
         if len(results) != 1:
@@ -87,6 +89,15 @@ def _fold(body: Body, small: _Values | None = None, splats: _Values | None = Non
         (splats if large else small)[folded] = value
         results[0].replace_all_uses_with(folded)
         erase(op)
+
+
+def _element(op: ir.Operation, definition: Op) -> np.ndarray | None:
+    """The element of a constant all of whose elements are equal; otherwise None."""
+    value = op.attributes["value"]
+    if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat:
+        return None
+    array: np.ndarray = definition.evaluate(**params_of(op, definition))  # type: ignore[operator]
+    return array[(0,) * array.ndim].reshape(()) if array.size else None
 
 
 def _is_large(type_: TensorType, limit: int = _SMALL) -> bool:

@@ -47,12 +47,15 @@ _evaluate_real_expm1 = of_f32_in_f64(np.expm1)
 def _evaluate_expm1(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
         return _evaluate_real_expm1(x)
-    # NumPy's expm1 loses the real part near 0 and gives nan for 0 * inf.
-    a, b = x.real, x.imag
-    sine = np.sin(b * b.dtype.type(0.5))
-    real = np.expm1(a) * np.cos(b) - (sine * sine) * b.dtype.type(2)
-    imaginary = np.where(b == 0, b, np.exp(a) * np.sin(b))
-    return from_parts(np.where(b == 0, np.expm1(a), real), imaginary, x.dtype)
+    # NumPy's expm1 loses the real part near 0, and gives nan for 0 * inf; its exp does neither.
+    # In complex128, no power of a complex64 overflows whose product with a cosine is finite.
+    z = x.astype(np.complex128)
+    a, b = z.real, z.imag
+    power = np.exp(z)
+    sine = np.sin(b * 0.5)
+    near = np.expm1(a) * np.cos(b) - 2 * sine * sine
+    real = np.where(np.abs(a) < 1, near, power.real - 1)
+    return from_parts(real, np.where(b == 0, b, power.imag), x.dtype)
 
 
 def _evaluate_log1p(x: np.ndarray) -> np.ndarray:

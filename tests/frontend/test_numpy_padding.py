@@ -139,3 +139,13 @@ def test_traced_positions() -> None:
         np.testing.assert_array_equal(np.asarray(g), e)
     with pytest.raises(ValueError, match="assume_unique_indices"):
         gn.jit(lambda i: gnp.delete(x, i))(places)
+
+
+def test_pads_of_views_of_complex_constants() -> None:
+    # The zero imaginary parts of an iota are a splat, which IREE did not compile in these.
+    def views() -> list[Any]:
+        x = gn.lax.broadcasted_iota("complex64", (31, 3), 0)
+        return [gnp.pad(v, 1) for v in (x[:, ::-1][:, :1], x[::-2, :1], x.T[:1, ::-1])]
+
+    for got, expected in zip(gn.jit(views)(), views(), strict=True):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(expected))

@@ -409,3 +409,5 @@ def test_x64() -> None:
         check(gnp.add, jnp.add, x, 1)
         check(gnp.multiply, jnp.multiply, jnp.arange(4), 2.5)
         check(gnp.power, jnp.power, jnp.arange(4), jnp.arange(4))
+        check(gnp.angle, jnp.angle, jnp.arange(4) - 1)
+        check(gnp.angle, jnp.angle, jnp.ones(3, bool))

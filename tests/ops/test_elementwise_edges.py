@@ -241,6 +241,17 @@ def test_acosh_has_the_slope_of_its_own_branch(name: str) -> None:
     assert_each_near(_tangent("acosh", [x], 0), expected, 64)
 
 
+def test_complex_expm1_at_the_ends_of_the_range() -> None:
+    # In f32 exp(89) overflows, and its product with a small sine or cosine does not.
+    parts = [(89, 0.1), (89, 1.5), (-np.inf, np.inf), (-np.inf, np.nan), (np.inf, 0)]
+    x = np.array([complex(*p) for p in parts], np.complex64)
+    with np.errstate(all="ignore"):
+        expected = (np.exp(x.astype(np.complex128)) - 1).astype(np.complex64)
+        actual = REGISTRY["gnomon.expm1"].evaluate(x)  # type: ignore[operator]
+    assert_each_near(actual.real, expected.real, 2)
+    assert_each_near(actual.imag, expected.imag, 2)
+
+
 def test_errors_name_the_op_and_its_operands() -> None:
     two, three = np.zeros(2, np.float32), np.zeros(3, np.float32)
     whole, truth = np.zeros(2, np.int32), np.zeros(2, np.bool_)

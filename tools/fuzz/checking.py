@@ -53,8 +53,7 @@ KNOWN = (
     Known(
         "refused",
         "",
-        r"^NotImplementedError: (lax\.)?linalg\.\w+: unsupported dtype \w+; "
-        "(factor in|convert to) float32",
+        r"^NotImplementedError: (lax\.)?linalg\.\w+: unsupported dtype b?float16; ",
         "linear algebra in 16-bit floats is refused, and the error says so",
     ),
     Known(
@@ -152,10 +151,45 @@ KNOWN = (
     ),
     Known(
         "jax values",
-        r"\bgn\.hessian\(",
-        r"-?0\.0 instead of nan",
-        "XLA drops products of an infinite derivative with 0; JAX's eager value is nan, like ours",
+        "",
+        r"^\(?-?0\S* instead of \(?nan",
+        "XLA drops products of 0 with infinity and nan; JAX's value op by op is nan, like ours",
         op_by_op=True,
+    ),
+    Known(
+        "jax values",
+        r"\bgnp\.(float_)?power(?=\()",
+        r"\bnan\S* instead of ",
+        "JAX's complex powers of 0 are nan; ours are 0 if the exponent's real part is positive",
+        elsewhere=r"(lambda x, y: \g<0>(gnp.where(x == 0, 1, x), y))",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.expm1(?=\()",
+        r"\b(inf|nan)",
+        "XLA's formula of complex expm1 overflows early, and is nan where the C standard's is not",
+        elsewhere=r"(lambda x: \g<0>(gnp.where(gnp.isfinite(x) & (gnp.real(x) < 85), x, 1)))",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.ndtri(?=\()",
+        "^0.0 instead of inf",
+        "JAX's derivative of ndtri at 0 and 1 is 0; ours is the limit",
+        elsewhere=r"(lambda x: \g<0>(gnp.where((x == 0) | (x == 1), 0.5, x)))",
+    ),
+    Known(
+        "jax values",
+        r"\bspecial\.beta(?=\()",
+        "^nan instead of ",
+        "JAX's derivative of beta is nan at negative arguments, where ours is finite",
+        elsewhere=r"(lambda a, b: \g<0>(gnp.where(a < 0, 1, a), gnp.where(b < 0, 1, b)))",
+    ),
+    Known(
+        "jax values",
+        r"(?s)(?=.*\]\.(min|max)\()(?=.*\bgn\.(grad|hessian|jacrev|vjp)\()",
+        r"^-?\d\.\d+e-\d+ instead of -?0\.0",
+        "the derivative of an extremum by an element that an update replaces is 0; JAX's has a "
+        "rounding error",
     ),
     Known(
         "jax values",

@@ -153,6 +153,8 @@ conj = conjugate
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """Elementwise angle of complex numbers, in (-pi, pi] or in degrees."""
     (x,) = promoted_dtypes("angle", INEXACT_KIND, z)
+    if _integral(as_array("angle", z)):
+        x = converted(x, _dtypes.default_float_dtype())
     if is_complex(x.dtype):
         re, im = bind(ops.real, x), bind(ops.imag, x)
     else:

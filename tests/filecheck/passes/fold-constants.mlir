@@ -174,3 +174,16 @@ func.func @scans(%x: tensor<11xf32>, %ys: tensor<4x11xf32>) -> tensor<11xf32> {
   }) {consts = 1 : i64, carry = 1 : i64, length = 4 : i64, reverse = false, unroll = 1 : i64} : (tuple<tensor<11xf32>, tensor<11xf32>, tensor<4x22xf32>, tensor<4x11xf32>>) -> tensor<11xf32>
   func.return %last : tensor<11xf32>
 }
+
+// A view of a large literal whose elements are equal is such a literal.
+
+// CHECK-LABEL: func.func @large_literals
+// CHECK-NOT: gnomon.rev
+// CHECK-NOT: gnomon.slice
+// CHECK: return
+func.func @large_literals() -> tensor<6xf32> {
+  %many = "gnomon.constant"() {value = dense<2.0> : tensor<11xf32>, dtype = f32} : () -> tensor<11xf32>
+  %turned = "gnomon.rev"(%many) {dims = array<i64: 0>} : (tensor<11xf32>) -> tensor<11xf32>
+  %part = "gnomon.slice"(%turned) {start = array<i64: 0>, limit = array<i64: 11>, strides = array<i64: 2>} : (tensor<11xf32>) -> tensor<6xf32>
+  func.return %part : tensor<6xf32>
+}
