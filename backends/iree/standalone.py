@@ -15,7 +15,7 @@ from typing import Any
 import iree.runtime as rt
 
 from gnomon.backends.compilation import Artifact
-from gnomon.backends.errors import NotDynamic, UnsupportedOnTarget
+from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import check_serializable
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
@@ -130,8 +130,6 @@ def compile_standalone_for_all_sizes(
       UnsupportedOnTarget, CompilationError: see `compile_standalone`.
     """
     backend = _backend_of(target)
-    if not backend.target.capabilities.host_memory:
-        raise NotDynamic(f"for {target!r}, dynamic shapes were not measured")
     artifact, dimensions = backend.lower_for_all_sizes(program)
     return _compiled(backend, artifact), dimensions
 

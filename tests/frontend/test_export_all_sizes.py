@@ -17,7 +17,7 @@ import gnomon_runtime
 from gnomon import export, lax, nn
 from gnomon.backends.iree.dynamic import lowering
 from gnomon.backends.iree.pipeline import Pipeline
-from gnomon.backends.iree.targets import find_target
+from gnomon.backends.iree.targets import find_target, incompatibility
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
 from gnomon_runtime.sizes import check_sizes
@@ -72,6 +72,7 @@ def integers(x):
     return (
         x & y, x | y, x ^ y, ~x, x << 2, x >> 1, lax.shift_right_logical(x, 1), x // y, x % y,
         x.astype(F32) / 2, (x > 0) & (y < 3), lax.bitcast_convert_type(x, F32), lax.rem(x, y),
+        (lax.bitcast_convert_type(x, np.uint32) >> 3) * np.uint32(5) + gnp.uint32(7),
     )  # fmt: skip
 
 
@@ -131,9 +132,9 @@ def exported_of(fun: Any, texts: Any, dtype: Any, constraints: Any = ()) -> expo
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name, tmp_path) -> None:
+def test_programs(name, tmp_path, target="cpu") -> None:
     fun, texts, dtype = PROGRAMS[name]
-    export.save(tmp_path / "f.gnm", {"f": exported_of(fun, texts, dtype)})
+    export.save(tmp_path / "f.gnm", {"f": exported_of(fun, texts, dtype)}, targets=[target])
     loaded = gnomon_runtime.load(tmp_path / "f.gnm")["f"]
     for size in SIZES:
         shapes = [tuple(size if n == "b" else int(n) for n in t.split(",")) for t in texts]
@@ -152,9 +153,11 @@ def test_programs(name, tmp_path) -> None:
 
 def test_every_declared_op_is_tested(monkeypatch) -> None:
     seen: set[str] = set()
+    elements: set[str] = set()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         seen.add(op.name)
+        elements.update(lowering._dynamic_elements(op))
         return ir.WalkResult.ADVANCE
 
     monkeypatch.setattr(lowering, "_check_ops", lambda module: module.operation.walk(visit))
@@ -163,6 +166,26 @@ def test_every_declared_op_is_tested(monkeypatch) -> None:
         text = exported_of(fun, texts, dtype).programs["cpu"]
         lowering.lower_for_all_sizes(pipeline, Program(ir.Module.parse(text, context())))
     assert " ".join(sorted(lowering.OPS - seen)) == ""
+    assert elements >= lowering.DTYPES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4"])
+def test_programs_for_other_levels(name, target, tmp_path) -> None:
+    if incompatibility(find_target(target)):
+        pytest.skip(f"this machine does not run {target}")
+    test_programs(name, tmp_path, target)
+
+
+@pytest.mark.parametrize("target", ["aarch64-linux", "vulkan", "wasm32"])
+def test_targets_on_which_dynamic_shapes_did_not_run(target, tmp_path) -> None:
+    platforms = [target if target == "vulkan" else "cpu"]
+    scope = export.SymbolicScope()
+    type_ = gn.ShapeDtypeStruct(export.symbolic_shape("b", scope=scope), F32)
+    exported = export.export(gn.jit(nn.relu), platforms=platforms)(type_)
+    with pytest.raises(NotImplementedError, match=f"dynamic shapes were not run on {target}"):
+        export.save(tmp_path / "f.gnm", {"f": exported}, targets=[target])
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +258,7 @@ def test_damaged_notes(notes) -> None:
         (lambda x: x[1:], "the dimension b - 1, which may be 0"),
         (lambda x: lax.while_loop(lambda s: s[0, 0] < 9, lambda s: s + 1, x), "stablehlo.while"),
         (lambda x: gnp.cumsum(x, 0), "gnomon.cumsum"),
+        (lambda x: x.astype(np.float16) + 1, "f16 is not known to be right"),
     ],
 )
 def test_what_is_refined_says_why(fun, reason, tmp_path) -> None:

@@ -8,7 +8,8 @@ these holds, and is otherwise refined for the sizes of each call:
 - It has neither control flow nor calls of the host.
 - No array can be empty.
 - Lowered for given sizes, it needs none of the rewrites that run on StableHLO.
-- Its ops are among `OPS`, which tests run at many sizes.
+- Its ops are among `OPS`, its dtypes among `DTYPES` and the processor among `MACHINES`: tests run
+  these at many sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gnomon.dialects.symbolic.errors import InconclusiveDimensionOperation
 from gnomon.passes.lower import LoweringError
 from gnomon.passes.symbolic_sizes import SHAPE_ASSERTION
 
-__all__ = ["OPS", "lower_for_all_sizes"]
+__all__ = ["DTYPES", "MACHINES", "OPS", "lower_for_all_sizes"]
 
 _ELEMENTWISE = (
     "abs add and ceil clamp compare convert divide exponential floor is_finite log maximum minimum "
@@ -53,6 +54,12 @@ OPS = frozenset(
 # odd, and next to the lengths of vectors.
 _SAMPLES = (2, 5, 16, 100, 1, 3, 8, 1000)
 _MOST_SAMPLES = 3
+DTYPES = frozenset({"f32", "i1", "i32", "ui32"})
+"""The element types of arrays with symbolic dimensions with which tests run the ops."""
+
+MACHINES = frozenset({"x86_64"})
+"""The processors on which tests run them, as `platform.machine` names them."""
+
 _GUARDS = "constant-reductions"
 _WRONG = (Kind.MISCOMPILED, Kind.INACCURATE)
 
@@ -110,6 +117,8 @@ def lower_for_all_sizes(pipeline: Pipeline, program: Program) -> tuple[Lowering,
       NotDynamic: it must be refined; the message says why.
       UnsupportedOnTarget: the target does not support an op or a dtype.
     """
+    if pipeline.target.machine not in MACHINES:
+        raise NotDynamic(f"dynamic shapes were not run on {pipeline.target.name}")
     source = Program(program.module.operation.clone(ip=False))
     lowering = Lowering(program)
     try:
@@ -150,6 +159,12 @@ def _is_static(op: ir.Operation) -> bool:
     )
 
 
+def _dynamic_elements(op: ir.Operation) -> set[str]:
+    """The element types of the operands and results of dynamic shape."""
+    types = [ir.RankedTensorType(x.type) for x in (*op.operands, *op.results)]
+    return {str(t.element_type) for t in types if not t.has_static_shape}
+
+
 def _check_ops(module: ir.Module) -> None:
     unknown: list[str] = []
 
@@ -158,7 +173,12 @@ def _check_ops(module: ir.Module) -> None:
         if name == "stablehlo.custom_call":
             name = f"a call of {ir.StringAttr(op.attributes['call_target_name']).value}"
         is_known = name in OPS or name == f"a call of {SHAPE_ASSERTION}" or _is_static(op)
-        if not is_known:
+        elements = set() if _is_static(op) else _dynamic_elements(op)
+        others = sorted(elements - DTYPES)
+        if others:
+            where = f"({op.location})"
+            unknown.append(f"{others[0]} is not known to be right for dynamic shapes {where}")
+        elif not is_known:
             unknown.append(f"{name} is not known to be right for dynamic shapes ({op.location})")
         return ir.WalkResult.ADVANCE
 
