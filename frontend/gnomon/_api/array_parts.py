@@ -55,6 +55,11 @@ def make_array_from_callback(
     name = "make_array_from_callback"
     shape = _checked(name, shape, sharding)
     parts: dict[Any, np.ndarray[Any, Any]] = {}
+    if isinstance(sharding, NamedSharding) and sharding.spec.unreduced:
+        raise NotImplementedError(
+            f"{name}: the callback does not know which term of the sum a device is to have, and "
+            f"{sharding} is unreduced. Reshard an array to it with gnomon.sharding.reshard"
+        )
     places = sharding.addressable_devices_indices_map(shape)
     for index in places.values():
         key = _key(index)
@@ -119,6 +124,12 @@ def make_array_from_single_device_arrays(
     _check_parts(name, shape, sharding, parts, dtype)
     if not _is_spread(sharding):
         return _assembled(shape, sharding, [np.asarray(part) for part in parts])
+    if isinstance(sharding, NamedSharding) and sharding.spec.unreduced:
+        raise NotImplementedError(
+            f"{name}: the devices of {sharding} do not share memory, so the terms of an unreduced "
+            "array cannot be summed here. Make an array of the terms along a new dimension, which "
+            "the unreduced axes split, and sum it with out_sharding="
+        )
     return _of_buffers(shape, sharding, [part.device_buffer() for part in parts])
 
 
@@ -253,9 +264,25 @@ def _of_buffers(shape: tuple[int, ...], sharding: Any, parts: Sequence[Any]) -> 
     return sharded_buffer(buffer, shaped_array(shape, dtype, False), sharding)
 
 
+def _sum_of_terms(
+    shape: tuple[int, ...], sharding: NamedSharding, parts: Sequence[np.ndarray[Any, Any]]
+) -> np.ndarray[Any, Any]:
+    """The value of an unreduced array: each device has a term of one of its parts."""
+    whole = np.zeros(shape, parts[0].dtype)
+    indices = list(sharding.devices_indices_map(shape).values())
+    names, sizes = sharding.mesh.axis_names, sharding.mesh.axis_sizes
+    copies = [names.index(axis) for axis in sharding.replicated_axes]
+    for i, place in enumerate(np.ndindex(*sizes)):
+        if not any(place[d] for d in copies):
+            whole[indices[i]] += parts[i]
+    return whole
+
+
 def _assembled(
     shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray[Any, Any]]
 ) -> Array:
+    if isinstance(sharding, NamedSharding) and sharding.spec.unreduced:
+        return device_put(as_operand(_sum_of_terms(shape, sharding, parts)), sharding)
     whole = np.empty(shape, parts[0].dtype)
     indices = sharding.devices_indices_map(shape).values()
     for part, index in zip(parts, indices, strict=True):

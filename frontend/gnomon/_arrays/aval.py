@@ -31,7 +31,8 @@ class ShapedArray:
       vma: inside of a `shard_map` that checks them, the names of the mesh axes over which the
         value may differ between members (varying manual axes).
       explicit: the sharding over a mesh with explicit axes, which has an entry for each dimension;
-        None where no such mesh is known.
+        None where no such mesh is known. Inside of a `shard_map` it also has the manual axes over
+        which the value is unreduced or reduced.
       type: the `TensorType` of the dialect.
     """
 
@@ -72,7 +73,8 @@ class ShapedArray:
     @property
     def manual_axis_type(self) -> ManualAxisType:
         """Along which axes of a `shard_map` devices may have different values."""
-        return ManualAxisType(self.vma)
+        manual = frozenset() if self.explicit is None else set(self.explicit.mesh.manual_axes)
+        return ManualAxisType(self.vma, self.unreduced & manual, self.reduced & manual)
 
     mat = manual_axis_type
 
@@ -80,6 +82,28 @@ class ShapedArray:
     def split(self) -> Split:
         """The explicit axes that split each dimension."""
         return ((),) * self.ndim if self.explicit is None else self.explicit._axes
+
+    @property
+    def unreduced(self) -> frozenset[Any]:
+        """The axes over which each device holds one term of a sum."""
+        return INVARIANT if self.explicit is None else self.explicit.spec.unreduced
+
+    @property
+    def reduced(self) -> frozenset[Any]:
+        """The axes over which cotangents of the value are `unreduced`."""
+        return INVARIANT if self.explicit is None else self.explicit.spec.reduced
+
+    def with_sums(self, unreduced: frozenset[Any], reduced: frozenset[Any]) -> ShapedArray:
+        """The same type with other unreduced and reduced axes; there must be a mesh for them."""
+        if (self.unreduced, self.reduced) == (unreduced, reduced):
+            return self
+        assert self.explicit is not None
+        spec = self.explicit.spec.update(unreduced=unreduced, reduced=reduced)
+        return self.replicated().update(sharding=self.explicit.update(spec=spec))
+
+    def cotangent(self) -> ShapedArray:
+        """The type of cotangents of values of this type."""
+        return self.with_sums(self.reduced, self.unreduced)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -114,10 +138,14 @@ class ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
     def __str__(self) -> str:
-        axes = ",".join(sorted(self.vma))
-        varying = f"{{V:{axes if len(self.vma) == 1 else f'({axes})'}}}" if self.vma else ""
         dimensions = ",".join(map(spec_text, self.shape, self.split))
-        return f"{self.dtype.name}[{dimensions}]{varying}"
+        sets = (("V", self.vma), ("U", self.unreduced), ("R", self.reduced))
+        parts = []
+        for letter, names in sets:
+            axes = ",".join(sorted(map(str, names)))
+            if names:
+                parts.append(f"{letter}:{axes if len(names) == 1 else f'({axes})'}")
+        return f"{self.dtype.name}[{dimensions}]" + (f"{{{', '.join(parts)}}}" if parts else "")
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
@@ -163,20 +191,25 @@ def shaped_array(
 def explicit_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
     """The part of a sharding that belongs to types: over an abstract mesh, only explicit axes.
 
-    The spec has an entry for each dimension. None if the mesh has no explicit axis.
+    The spec has an entry for each dimension. None if the mesh has no explicit axis, and no manual
+    axis is unreduced or reduced.
     """
-    if not isinstance(sharding, NamedSharding) or not sharding.mesh.explicit_axes:
+    if not isinstance(sharding, NamedSharding):
         return None
-    sharding.check_supported()
+    given = sharding.spec
+    if not (sharding.mesh.explicit_axes or given.unreduced or given.reduced):
+        return None
     mesh = sharding.mesh.abstract_mesh
     explicit = mesh.explicit_axes
     split = (*sharding._axes, *((),) * ndim)[:ndim]
     if mesh is sharding.mesh and len(sharding._axes) == ndim and mesh.are_all_axes_explicit:
         return sharding
     entries = [tuple(axis for axis in axes if axis in explicit) for axes in split]
-    return NamedSharding(mesh, PartitionSpec(*entries))
+    return NamedSharding(mesh, given.update(partitions=entries))
 
 
 def split_alike(a: ShapedArray, b: ShapedArray) -> bool:
-    """Whether two types of the same rank are split over the same axes in each dimension."""
-    return a.explicit is b.explicit or a.split == b.split
+    """Whether the shardings in two types of the same rank have the same specs."""
+    return a.explicit is b.explicit or (
+        (a.split, a.unreduced, a.reduced) == (b.split, b.unreduced, b.reduced)
+    )

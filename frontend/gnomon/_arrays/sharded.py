@@ -93,6 +93,19 @@ class ShardedArray(PlacedArray):
     def _parts(self) -> dict[Device, PlacedArray]:
         """The parts that devices of this process hold."""
         weak_type = self.weak_type
+        parts = self._stored_parts(weak_type)
+        if self._sharding.spec.unreduced:
+            # The stored value is the sum: the term of the first device. The others' terms are 0.
+            for device, first in zip(
+                self._sharding._device_tuple, self._sharding._holds_sum(), strict=True
+            ):
+                if device in parts and not first:
+                    zeros = np.zeros(parts[device].shape, self.dtype)
+                    parts[device] = placed(zeros, device, committed=True, weak_type=weak_type)
+        return parts
+
+    def _stored_parts(self, weak_type: bool) -> dict[Device, PlacedArray]:
+        """The parts of the stored value."""
         if not is_spread(self._device):
             value = self.numpy_value()
             return {
@@ -135,12 +148,15 @@ class ShardedArray(PlacedArray):
     def _is_readable(self) -> bool:
         """Whether this process can read the value; it may have some of the parts only."""
         buffer = self._buffer
+        if self._sharding.spec.unreduced:
+            return False
         if self._value is not None or type(buffer) is not ShardedBuffer:
             return True
         return buffer.is_deleted() or buffer.is_readable()
 
     def _described(self) -> str:
-        return f"Array(shape={self.shape}, dtype={self.dtype.name})"
+        where = f", sharding={self._sharding}" if self._sharding.spec.unreduced else ""
+        return f"Array(shape={self.shape}, dtype={self.dtype.name}{where})"
 
     def _put_like(self, result: ConcreteArray, shape: tuple[int, ...]) -> None:
         super()._put_like(result, shape)
@@ -182,7 +198,6 @@ _new = object.__new__
 
 
 def _empty(sharding: NamedSharding) -> ShardedArray:
-    sharding.check_supported()
     devices = sharding._device_tuple
     if is_described(devices[0]):
         raise BackendUnavailable(

@@ -181,8 +181,8 @@ class Shardings:
             for t, split in zip(explicit, splits, strict=True)
         ]
         self.outs = [
-            named(mesh, split) if out is None else out
-            for out, split in zip(outs, splits, strict=True)
+            named(mesh, split, t) if out is None else out
+            for out, split, t in zip(outs, splits, explicit, strict=True)
         ]
 
     @property

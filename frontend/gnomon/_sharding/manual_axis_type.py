@@ -14,7 +14,8 @@ class ManualAxisType:
 
     Attributes:
       varying: the axes along which devices may have different values.
-      unreduced, reduced: empty: values whose parts are still to be summed are not supported.
+      unreduced: the axes along which devices have terms of the value, which is their sum.
+      reduced: the axes along which the cotangent of the value is unreduced.
     """
 
     varying: frozenset[Any] = frozenset()
@@ -22,4 +23,8 @@ class ManualAxisType:
     reduced: frozenset[Any] = frozenset()
 
     def __repr__(self) -> str:
-        return f"ManualAxisType(varying={set(self.varying) or '{}'})"
+        parts = [f"varying={set(self.varying) or '{}'}"]
+        for name in ("unreduced", "reduced"):
+            if axes := getattr(self, name):
+                parts.append(f"{name}={set(axes)}")
+        return f"ManualAxisType({', '.join(parts)})"

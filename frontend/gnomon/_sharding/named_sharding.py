@@ -72,6 +72,12 @@ class NamedSharding(Sharding):
                     f"{axis!r} twice"
                 )
             seen.add(axis)
+        for name in ("unreduced", "reduced"):
+            if wrong := sorted(getattr(spec, name).intersection(self._mesh.auto_axes)):
+                raise ValueError(
+                    f"{name} axes must be of type Explicit, but {spec} has {wrong}, and the mesh "
+                    f"is {self._mesh}"
+                )
         if any(isinstance(entry, Unconstrained) for entry in spec.partitions) and not (
             self._mesh.auto_axes or self._mesh.empty
         ):
@@ -109,7 +115,9 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         """Whether each device holds the whole array."""
         sizes = self._mesh.shape
-        return all(sizes[axis] == 1 for axes in self._axes for axis in axes)
+        return all(
+            sizes[axis] == 1 for axes in (*self._axes, self._spec.unreduced) for axis in axes
+        )
 
     @property
     def replicated_axes(self) -> frozenset[Any]:
@@ -126,15 +134,6 @@ class NamedSharding(Sharding):
     def with_memory_kind(self, kind: str) -> NamedSharding:
         """The same sharding in another memory of the devices."""
         return self.update(memory_kind=kind)
-
-    def check_supported(self) -> None:
-        """Raise ``NotImplementedError`` if arrays cannot have the sharding."""
-        if self._spec.unreduced or self._spec.reduced:
-            raise NotImplementedError(
-                f"{self._spec} has unreduced or reduced axes, and arrays whose parts are still to "
-                "be summed are not supported: sum them where they are made, for example by "
-                "out_sharding= of a product, or gnomon.lax.psum in shard_map"
-            )
 
     # ---------------------------------------------------------------------- the part of each device
 
@@ -192,9 +191,10 @@ class NamedSharding(Sharding):
             return False
         mine, theirs = self._split(), {}
         if isinstance(other, NamedSharding):
-            if self._spec.unreduced != other._spec.unreduced:
-                return False
             theirs = other._split()
+        spec = other._spec if isinstance(other, NamedSharding) else PartitionSpec()
+        if (self._spec.unreduced, self._spec.reduced) != (spec.unreduced, spec.reduced):
+            return False
         abstract = [isinstance(x._mesh, AbstractMesh) for x in (self, other) if hasattr(x, "_mesh")]
         if any(abstract):
             return isinstance(other, NamedSharding) and (self._mesh, mine) == (other._mesh, theirs)
@@ -211,6 +211,13 @@ class NamedSharding(Sharding):
         # Axes of different meshes may still give each device the same part.
         numbers, others = self._part_numbers(), other._part_numbers()
         return all(np.array_equal(numbers[dim], others[dim]) for dim in mine)
+
+    def _holds_sum(self) -> np.ndarray[Any, Any]:
+        """For each device, whether it is the first one along all unreduced axes."""
+        sizes, names = self._mesh.axis_sizes, self._mesh.axis_names
+        places = np.indices(sizes).reshape(len(sizes), -1)
+        positions = [names.index(axis) for axis in self._spec.unreduced]
+        return np.asarray((places[positions] == 0).all(axis=0))
 
     def _split(self) -> dict[int, tuple[Any, ...]]:
         """The axes of the dimensions that are split into more than one part."""

@@ -61,7 +61,6 @@ def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -
       sharding: the sharding that the value is to have.
       others_open: whether dimensions that ``sharding`` does not split may be split in any way.
     """
-    sharding.check_supported()
     _constraints.set()
     mesh, rank = _other_grid(sharding.mesh), x.ndim
     typed = x.aval.explicit

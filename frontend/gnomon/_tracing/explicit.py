@@ -22,6 +22,7 @@ from gnomon._sharding.mesh import AbstractMesh, Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.partitioned import resharded
+from gnomon._tracing.unreduced import sums_of_results, without_reduced
 from gnomon.dialects.contract import Op
 from gnomon.dialects.sharding_rules import Shape, ShardingRuleError, SplitUse, require_unsplit
 
@@ -68,10 +69,14 @@ def explicit_types(
     use = SplitUse(name, params, [tuple(x.shape) for x in operands], shapes, splits, mesh.shape)
     try:
         made = (op.sharding or require_unsplit)(use)
+        unreduced, reduced = sums_of_results(use, operands, made)
     except ShardingRuleError as error:
         file, line = user_frame()
         raise ShardingTypeError(f"{error} ({file}:{line})") from None
-    return [NamedSharding(mesh, PartitionSpec(*split)) for split in made]
+    return [
+        NamedSharding(mesh, PartitionSpec(*split, unreduced=unreduced, reduced=reduced))
+        for split in made
+    ]
 
 
 def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:
@@ -80,8 +85,10 @@ def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:
     for sharding in shardings:
         if sharding is None:
             continue
-        if mesh is None:
+        if mesh is None or (sharding.mesh.manual_axes and sharding.mesh.shape == mesh.shape):
             mesh = sharding.mesh
+        elif mesh.manual_axes and sharding.mesh.shape == mesh.shape:
+            continue  # A value from outside of the shard_map.
         elif sharding.mesh != mesh:
             raise ValueError(
                 f"arrays are sharded over different meshes, {mesh} and {sharding.mesh}. Move "
@@ -117,9 +124,14 @@ def retyped(x: Any, sharding: NamedSharding | None) -> Any:
     if explicit is None or (type(x) is ShardedArray and x.aval.explicit == explicit):
         return x
     mesh = concrete_mesh(explicit.mesh, x)
-    if mesh is None or (type(x) is not ShardedArray and not any(explicit._axes)):
+    if mesh is None or (type(x) is not ShardedArray and not _is_special(explicit)):
         return x
     return resharded(x, NamedSharding(mesh, explicit.spec))
+
+
+def _is_special(sharding: NamedSharding) -> bool:
+    """Whether a sharding in a type differs from that of a type without one."""
+    return any(sharding._axes) or bool(sharding.spec.unreduced or sharding.spec.reduced)
 
 
 def with_types_of(results: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
@@ -133,9 +145,14 @@ def automatic(x: Any, axes: Callable[[Any], bool] = lambda name: True) -> Any:
     if explicit is None:
         return x
     chosen = {name: AxisType.Auto for name in explicit.mesh.explicit_axes if axes(name)}
+    if unreduced := sorted(explicit.spec.unreduced.intersection(chosen)):
+        raise ShardingTypeError(
+            f"a value of type {x.aval} is unreduced over {unreduced}, so these axes cannot be made "
+            "automatic. Sum it with gnomon.sharding.reshard"
+        )
     if type(x) is ShardedArray:
         mesh = x._sharding.mesh
         types = mesh.abstract_mesh.update_axis_types(chosen).axis_types
-        return resharded(x, x._sharding.update(mesh=mesh.update(axis_types=types)))
+        return resharded(x, without_reduced(x._sharding, chosen, mesh.update(axis_types=types)))
     mesh = explicit.mesh.update_axis_types(chosen)
-    return retyped(x, NamedSharding(mesh, explicit.spec))
+    return retyped(x, without_reduced(explicit, chosen, mesh))

@@ -48,12 +48,16 @@ def split_of(sharding: Any, mesh: Mesh | None, ndim: int) -> Split:
     return (*sharding._axes, *none)[:ndim]
 
 
-def named(mesh: Mesh, split: Split) -> NamedSharding:
-    """The sharding of a split; over a mesh with explicit axes its spec has all entries."""
+def named(mesh: Mesh, split: Split, typed: NamedSharding | None = None) -> NamedSharding:
+    """The sharding of a split; over a mesh with explicit axes its spec has all entries.
+
+    The unreduced and reduced axes are those of the sharding in the type, if that is given.
+    """
     entries = list(split)
     while entries and not entries[-1] and not mesh.explicit_axes:
         entries.pop()
-    return NamedSharding(mesh, PartitionSpec(*entries))
+    spec = PartitionSpec() if typed is None else typed.spec
+    return NamedSharding(mesh, spec.update(partitions=entries))
 
 
 def on_mesh(sharding: Any, mesh: Mesh, ndim: int) -> NamedSharding:

@@ -197,6 +197,6 @@ def result_shardings(
     use = Use(name, params, shapes, list(results), splits, mesh.shape)
     made = propagate_op(use)
     types = explicit_types(op, operands, params, results)
-    if types is not None:
-        made = [typed_split(mesh, t._axes, s) for t, s in zip(types, made, strict=True)]
-    return [named(mesh, split) for split in made]
+    if types is None:
+        return [named(mesh, split) for split in made]
+    return [named(mesh, typed_split(mesh, t._axes, s), t) for t, s in zip(types, made, strict=True)]

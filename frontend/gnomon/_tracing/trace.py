@@ -28,6 +28,7 @@ from gnomon._arrays.concrete import PlacedArray, wrap
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import (
     ConcretizationTypeError,
+    ShardingTypeError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -37,6 +38,7 @@ from gnomon._diagnostics.source_location import file_and_line, user_location
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._tracing.evaluation import evaluator
 from gnomon._tracing.explicit import explicit_types, has_explicit_types
+from gnomon._tracing.unreduced import without_reduced
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import Op, has_effects, params_of
@@ -169,10 +171,18 @@ class Trace:
         missing = vma - own
         if not missing:
             return operand
+        sharding = operand.aval.explicit
+        if sharding is not None:
+            if unreduced := sorted(operand.aval.unreduced & missing):
+                raise ShardingTypeError(
+                    f"a value of type {operand.aval} is unreduced over {unreduced}, and meets one "
+                    "that varies over them. Sum it first, with gnomon.lax.psum"
+                )
+            sharding = without_reduced(sharding, missing)
         values, weak = self.values([operand])
         with self.ip, user_location():
             value = ops.pvary(*values, axes=tuple(sorted(missing)))
-        return self.tracer(value, weak, None, own | vma, operand.aval.explicit)
+        return self.tracer(value, weak, None, own | vma, sharding)
 
     def values(self, operands: Sequence[Any]) -> tuple[list[ir.Value], bool]:
         """SSA values of arrays in this trace, and whether all are weakly typed."""

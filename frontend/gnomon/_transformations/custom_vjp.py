@@ -130,7 +130,7 @@ class custom_vjp(Custom):  # noqa: N801
     def _trace_rules(self, call: Call, traced: Traced) -> list[Rule]:
         fwd, bwd = self.fwd, self.bwd
         assert fwd is not None and bwd is not None
-        cotangent_avals = [a for a in traced.avals if is_inexact(a.dtype)]
+        cotangent_avals = [a.cotangent() for a in traced.avals if is_inexact(a.dtype)]
 
         def run(tracers: list[Any]) -> tuple[Any, Any]:
             given = tracers

@@ -313,7 +313,7 @@ class _LinearMap:
         linear = [False] * len(residuals) + [True] * len(self.wrt)
         backward = self.differentiator.transpose_function(self.name, tuple(linear), tuple(present))
         results = call_function(self.program, backward, [*residuals, *seeds])
-        avals = [self.in_avals[i] for i in self.wrt]
+        avals = [self.in_avals[i].cotangent() for i in self.wrt]
         results = with_avals(results, avals if weak else [a.strip_weak_type() for a in avals])
         found = dict(zip(self.wrt, results, strict=True))
         filled = [
@@ -385,6 +385,7 @@ def checked_cotangent(ct: Any, aval: ShapedArray) -> Array | None:
 def matched(ct: Any, aval: ShapedArray) -> Array:
     """The cotangent of an output as an array, its type checked."""
     array = match_dtype(as_operand(ct), aval)
+    aval = aval.cotangent()
     if array.shape != aval.shape or array.dtype != aval.dtype or array.aval.vma - aval.vma:
         raise ValueError(
             "the cotangent must have the shape and dtype of the function's output, and vary over "

@@ -101,7 +101,7 @@ def value_and_grad(
         )
         count = len(traced.avals)
         outs = with_avals(results[:count], traced.avals)
-        found = iter(with_avals(results[count:], [o.aval for o in operands]))
+        found = iter(with_avals(results[count:], [o.aval.cotangent() for o in operands]))
         gradient = chosen.unflatten(
             [
                 next(found) if is_inexact(leaf.dtype) else np.zeros(leaf.shape, float0)

@@ -29,6 +29,7 @@ from gnomon._tracing.function import (
 )
 from gnomon._tracing.stack import innermost_trace, named_axes
 from gnomon._tracing.trace import is_tracer
+from gnomon._tracing.unreduced import summed
 from gnomon._transformations.mapped_shardings import device_mesh, give_shardings, place_operands
 from gnomon._transformations.member_values import MemberValues
 from gnomon._trees.prefixes import broadcast_prefix
@@ -230,7 +231,7 @@ def _check_specs(what: str, specs: Any, manual: frozenset[Any]) -> None:
     unknown = [
         f"  {what}{tree_util.keystr(path)} names {name!r}"
         for path, spec in paths
-        for entry in spec.partitions
+        for entry in (*spec.partitions, tuple(spec.unreduced), tuple(spec.reduced))
         for name in axes_of(entry)
         if name not in manual
     ]
@@ -239,11 +240,25 @@ def _check_specs(what: str, specs: Any, manual: frozenset[Any]) -> None:
             f"shard_map {what} must name axes that are mapped over, {sorted(map(str, manual))}, "
             "but\n" + "\n".join(unknown)
         )
-    for path, spec in paths:
-        if spec.unreduced or spec.reduced:
-            raise NotImplementedError(
-                f"shard_map {what}{tree_util.keystr(path)}: {spec} has unreduced or reduced axes, "
-                "which are not supported"
+
+
+def _check_sums(
+    what: str, specs: Sequence[PartitionSpec], mesh: Mesh | AbstractMesh, *, check_vma: bool
+) -> None:
+    """Raise ``ValueError`` if specs with unreduced or reduced axes are not possible."""
+    kinds = set(mesh.axis_types)
+    for spec in specs:
+        if not (spec.unreduced or spec.reduced):
+            continue
+        if not check_vma:
+            raise ValueError(
+                f"shard_map {what}: {spec} has unreduced or reduced axes, which are tracked with "
+                "check_vma=True only"
+            )
+        if not kinds <= {AxisType.Explicit, AxisType.Manual}:
+            raise ValueError(
+                f"shard_map {what}: {spec} has unreduced or reduced axes, so all axes of the mesh "
+                f"must be of type Explicit, got {mesh}"
             )
 
 
@@ -263,7 +278,9 @@ def _inferred(leaf: Any, manual: frozenset[Any]) -> PartitionSpec:
         *(
             tuple(name for name in axes_of(entry) if name in manual)
             for entry in sharding.spec.partitions
-        )
+        ),
+        unreduced=sharding.spec.unreduced & manual,
+        reduced=sharding.spec.reduced & manual,
     )
 
 
@@ -355,6 +372,11 @@ def _check_arguments(
                 + ("; give P() for a scalar" if operand.ndim == 0 else "")
             )
             continue
+        if (operand.aval.unreduced, operand.aval.reduced) != (spec.unreduced, spec.reduced):
+            wrong.append(
+                f"{where}, and its spec is {spec}; both must have the same unreduced and reduced "
+                "axes. Change the argument with gnomon.sharding.reshard"
+            )
         for d, entry in enumerate(spec.partitions):
             parts = math.prod(mesh.shape[name] for name in axes_of(entry))
             if operand.shape[d] % parts:
@@ -394,7 +416,9 @@ def _check_results(
             continue
         mentioned = {name for names in _spec_of(spec) for name in names}
         varying = [name for name in manual if name in aval.vma and name not in mentioned]
-        if varying:
+        if (aval.unreduced, aval.reduced) != (spec.unreduced, spec.reduced):
+            wrong.append(f"{where}, and its spec {spec} has other unreduced or reduced axes")
+        elif varying:
             wrong.append(
                 f"{where}, which may vary over {varying}, and its spec {spec} says that it is the "
                 "same along them"
@@ -443,6 +467,7 @@ def map_shards(
     if placed is not None:
         operands = place_operands(operands, in_specs, placed, manual, what)
     sizes = {str(name): mesh.shape[name] for name in manual}
+    _check_sums("in_specs", in_specs, mesh, check_vma=check_vma)
 
     members = MemberValues.of(
         operands, tuple(map(_spec_of, in_specs)), mesh, tuple(sizes), checked=check_vma
@@ -454,10 +479,12 @@ def map_shards(
             trace.members = members
         with _manual_axes(mesh, manual), named_axes(sizes, checked=check_vma):
             out = call(tracers)
-            return out, list(out_specs(out))
+            specs = list(out_specs(out))
+            _check_sums("out_specs", specs, mesh, check_vma=check_vma)
+            return _summed(out, specs), specs
 
     avals = [
-        _local_aval(operand.aval, spec, mesh, check_vma=check_vma)
+        _local_aval(operand.aval, spec, mesh, manual, check_vma=check_vma)
         for operand, spec in zip(operands, in_specs, strict=True)
     ]
     traced = trace_function(traced_call, fun, what, avals, staging=False)
@@ -483,11 +510,28 @@ def map_shards(
     return tree_util.tree_unflatten(traced.tree, results)
 
 
+def _summed(out: Any, specs: Sequence[PartitionSpec]) -> Any:
+    """The results of a function on shards; varying ones become unreduced as their specs say."""
+    if not any(spec.unreduced for spec in specs):
+        return out
+    leaves, tree = tree_util.tree_flatten(out)
+    for i, spec in enumerate(specs):
+        if is_tracer(leaves[i]):
+            names = tuple(sorted(spec.unreduced & leaves[i].aval.vma))
+            leaves[i] = summed(leaves[i]._trace, leaves[i], names) if names else leaves[i]
+    return tree_util.tree_unflatten(tree, leaves)
+
+
+def _inner_mesh(mesh: Mesh | AbstractMesh, manual: Sequence[Any]) -> AbstractMesh:
+    """The abstract mesh with some axes manual."""
+    return mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+
+
 @contextmanager
 def _manual_axes(mesh: Mesh | AbstractMesh, manual: Sequence[Any]) -> Iterator[None]:
     """Set the context's mesh to this one with some axes manual."""
     before = config.mesh_context
-    inner = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+    inner = _inner_mesh(mesh, manual)
     concrete = mesh if isinstance(mesh, Mesh) else before[0]
     config.set_mesh_context((concrete, inner, before[2]))
     try:
@@ -503,12 +547,21 @@ def _parts(spec: PartitionSpec, dimension: int, mesh: Mesh | AbstractMesh) -> in
 
 
 def _local_aval(
-    aval: ShapedArray, spec: PartitionSpec, mesh: Mesh | AbstractMesh, *, check_vma: bool
+    aval: ShapedArray,
+    spec: PartitionSpec,
+    mesh: Mesh | AbstractMesh,
+    manual: Sequence[Any],
+    *,
+    check_vma: bool,
 ) -> ShapedArray:
     """The type of a shard."""
     shape = tuple(n // _parts(spec, d, mesh) for d, n in enumerate(aval.shape))
     varying = {name for names in _spec_of(spec) for name in names} if check_vma else ()
-    return aval.replicated().update(shape=shape, vma=aval.vma.union(varying))
+    local = aval.replicated().update(shape=shape, vma=aval.vma.union(varying))
+    if not (spec.unreduced or spec.reduced):
+        return local
+    sums = spec.update(partitions=(None,) * len(shape))
+    return local.update(sharding=NamedSharding(_inner_mesh(mesh, manual), sums))
 
 
 def _whole_aval(

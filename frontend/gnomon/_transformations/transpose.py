@@ -122,7 +122,8 @@ class _Transposed:
             raise TypeError(f"cotangent type does not match function output: {error}") from None
         results = call_function(self.program, self.name, [*captures, *seeds])
         weak = all(seed.aval.weak_type for seed in seeds)
-        avals = self.in_avals if weak else [a.strip_weak_type() for a in self.in_avals]
+        avals = [a.cotangent() for a in self.in_avals]
+        avals = avals if weak else [a.strip_weak_type() for a in avals]
         return tree_util.tree_unflatten(self.in_tree, with_avals(results, avals))
 
 

@@ -147,8 +147,8 @@ class _Arguments:
             sharding = aval.explicit
             if sharding is not None:
                 split = aval.split
-                spec = PartitionSpec(*split[:place], *split[place + 1 :])
-                sharding = sharding.update(spec=spec)
+                partitions = (*split[:place], *split[place + 1 :])
+                sharding = sharding.update(spec=sharding.spec.update(partitions=partitions))
             avals.append(aval.replicated().update(shape=shape, sharding=sharding))
         return avals
 
@@ -280,7 +280,7 @@ def _with_mapped_axis(
                 f"vmap: a result {aval} of the mapped function is split over an axis of the mesh "
                 f"over which the mapped axis is split, {axes}"
             )
-        sharding = sharding.update(spec=PartitionSpec(*split))
+        sharding = sharding.update(spec=sharding.spec.update(partitions=split))
     return aval.replicated().update(shape=shape, sharding=sharding)
 
 

@@ -13,7 +13,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand
 from gnomon.dialects.emit import ops
-from gnomon.lax._collectives import axis_index
+from gnomon.lax._collectives import axis_index, psum
 from gnomon.lax._creation import full_like
 from gnomon.lax._elementwise import eq, select
 from gnomon.lax._grouped_axes import own_position, reduced_within_groups, values_of_group
@@ -153,8 +153,13 @@ def psum_scatter(
 
     def scatter(leaf: Array) -> Array:
         dimension = canonical_axis(operator.index(scatter_dimension), leaf.ndim)
-        leaf = varying_over(leaf, names)
         chunk = _divided("psum_scatter", leaf, dimension, math.prod(sizes), tiled)
+        if leaf.aval.unreduced.intersection(names):
+            # The sum is there already: each member takes its slice.
+            total = varying_over(psum(leaf, names, axis_index_groups=axis_index_groups), names)
+            parts = _split(total, dimension, math.prod(sizes), *((chunk,) if tiled else ()))
+            return dynamic_index_in_dim(parts, axis_index(names), dimension, keepdims=False)
+        leaf = varying_over(leaf, names)
         if groups and len(names) > 1:
             index = axis_index(names)
             total = reduced_within_groups(ops.reduce_sum, leaf, names, groups, index)

@@ -10,6 +10,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._tracing.bind import as_operand, bind
 from gnomon._tracing.stack import innermost_axis
+from gnomon._tracing.unreduced import summed
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL
@@ -25,6 +26,7 @@ from gnomon.lax._named_axes import (
     is_dimension,
     names_of,
     varying_over,
+    with_sums,
     with_vma,
 )
 from gnomon.lax._structural import canonical_axis
@@ -35,7 +37,7 @@ _INT32 = np.dtype(np.int32)
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
-    """Cast values that are the same for all members of mesh axes to values that may differ.
+    """Cast values between the states that `shard_map` tracks in types, along mesh axes.
 
     With ``check_vma``, `shard_map` tracks in types over which axes a value may differ between
     members (`typeof`, ``vma``). Operations cast their operands where necessary, but loops do not:
@@ -44,12 +46,15 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     Args:
       x: a pytree of arrays.
       axis_name: an axis of the mesh, or a tuple of axes.
-      to: ``"varying"``.
+      to: ``"varying"``, of values that are the same for all members or *reduced*; ``"unreduced"``,
+        of varying values, which become the terms of a sum; ``"reduced"``, of values that are the
+        same for all members, whose cotangents become unreduced.
     Returns:
-      The same values. The cotangent of ``x`` is the sum of the members' cotangents. Without
-      ``check_vma`` nothing is tracked, and the result is ``x``.
+      The same values. The cotangent of a value that is cast to varying is the sum of the members'
+      cotangents, or unreduced if the value was reduced. Without ``check_vma`` nothing is tracked,
+      and the result of a cast to varying is ``x``.
     Raises:
-      ValueError: ``x`` varies over the axes already, or ``to`` has another value.
+      ValueError: ``x`` is in another state, or ``to`` has another value.
       NameError: the name is not bound.
     """
     if isinstance(axis_name, (set, frozenset)):
@@ -63,21 +68,43 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     checked = checked_axes(names)
 
     def cast(leaf: Any) -> Any:
-        value = as_operand(leaf)
-        states = {"varying" if name in value.aval.vma else "invarying" for name in names}
+        value: Any = as_operand(leaf)
+        states = {_state(value.aval, name) for name in names}
         if len(states) > 1:
             raise ValueError(
-                "lax.pcast can only accept axis_name which corresponds to one of varying or "
-                f"invarying state of the input. Got input type: {value.aval}, axes: {names} and "
+                "lax.pcast can only accept axis_name which corresponds to one of varying, "
+                "invarying, unreduced or reduced state of the input."
+                f" Got input type: {value.aval}, axes: {names} and "
                 f"input state: {states}"
             )
-        if to != "varying":
-            raise NotImplementedError(f"pcast: to={to!r} is not supported, only 'varying'")
-        if checked and states == {"varying"}:
-            raise ValueError(f"Unsupported pcast from=varying, to={to!r}")
-        return varying_over(value, names)
+        (state,) = states
+        if (checked or to != "varying") and (state, to) not in _CASTS:
+            raise ValueError(f"Unsupported pcast from={state}, to={to!r}")
+        if to == "varying":
+            return varying_over(value, names)
+        if len(checked) < len(names):
+            raise ValueError(f"pcast to={to!r} needs shard_map with check_vma=True")
+        own = value.aval
+        if to == "reduced":
+            return with_sums(value, own.unreduced, own.reduced.union(names))
+        return summed(value._trace, value, names)
 
     return tree_util.tree_map(cast, x) if names else x
+
+
+# The casts that exist: the state of the value, and the one that it is cast to.
+_CASTS = {
+    ("invarying", "varying"),
+    ("reduced", "varying"),
+    ("invarying", "reduced"),
+    ("varying", "unreduced"),
+}
+
+
+def _state(aval: Any, name: str) -> str:
+    """The state of a value along an axis."""
+    states = {"varying": aval.vma, "unreduced": aval.unreduced, "reduced": aval.reduced}
+    return next((state for state, axes in states.items() if name in axes), "invarying")
 
 
 def pvary(x: Any, axis_name: AxisName) -> Any:
@@ -105,6 +132,10 @@ def _reduce(kind: str, dimensions: Op, x: Any, axis_name: AxisName, groups: Any)
         if places:
             axes = tuple(sorted(canonical_axis(d, value.ndim) for d in places))
             value = bind(dimensions, value, axes=axes)
+        unreduced = value.aval.unreduced
+        if unreduced.intersection(names):
+            _check_sum(kind, value, names, given)
+            return with_sums(value, unreduced.difference(names), value.aval.reduced)
         value = varying_over(value, names)
         if given and len(names) > 1:
             return reduced_within_groups(dimensions, value, names, given, axis_index(names))
@@ -114,6 +145,15 @@ def _reduce(kind: str, dimensions: Op, x: Any, axis_name: AxisName, groups: Any)
         return bind_over(getattr(ops, kind), others, value, groups=given) if others else value
 
     return tree_util.tree_map(leaf, x)
+
+
+def _check_sum(kind: str, value: Any, names: Sequence[str], groups: Any) -> None:
+    """Raise ``ValueError`` unless a reduction sums the terms of an unreduced value."""
+    if kind != "psum" or groups or not value.aval.unreduced.issuperset(names):
+        raise ValueError(
+            f"{kind} over {tuple(names)} of a value of type {value.aval}: terms of a sum can only "
+            "be summed, by psum over unreduced axes without groups"
+        )
 
 
 def psum(

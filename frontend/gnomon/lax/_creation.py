@@ -18,6 +18,7 @@ from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
+from gnomon._tracing.unreduced import with_sums
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._operands import NUMBER, argument, as_shape, broadcast, describe_dtypes
@@ -183,11 +184,14 @@ def full_like(
 
 def _placed_like(made: Array, x: Array) -> Array:
     """Put a new array on the devices of another that is committed, or split it like its type."""
-    if is_tracer(x):
-        explicit = x.aval.explicit
-        placed: Array = made if explicit is None else reshard(made, explicit)
-    else:
-        placed = made if staging() or not x.committed else device_put(made, x.sharding)
+    placed: Array = made
+    explicit = x.aval.explicit
+    if is_tracer(x) and explicit is not None and explicit.mesh.manual_axes:
+        placed = with_sums(x._trace, made, x.aval.unreduced, x.aval.reduced)
+    elif is_tracer(x):
+        placed = made if explicit is None else reshard(made, explicit)
+    elif x.committed and not staging():
+        placed = device_put(made, x.sharding)
     return placed
 
 

@@ -16,7 +16,6 @@ from gnomon._arrays.aval import ShapedArray, split_alike
 from gnomon._arrays.concrete import wrap
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import ConcretizationTypeError
-from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon._tracing.function import (
     Traced,
@@ -194,7 +193,7 @@ def _slice_aval(aval: ShapedArray) -> ShapedArray:
                 "scan: the leading axis of every array of xs must not be split over a mesh, got "
                 f"{aval}. Move it with gnomon.sharding.reshard"
             )
-        sharding = sharding.update(spec=PartitionSpec(*aval.split[1:]))
+        sharding = sharding.update(spec=sharding.spec.update(partitions=aval.split[1:]))
     return aval.replicated().update(shape=aval.shape[1:], sharding=sharding)
 
 
@@ -202,7 +201,8 @@ def _stacked_aval(aval: ShapedArray, steps: int) -> ShapedArray:
     """The type of the stacked outputs of a scan."""
     sharding = aval.explicit
     if sharding is not None:
-        sharding = sharding.update(spec=PartitionSpec(None, *aval.split))
+        partitions = (None, *aval.split)
+        sharding = sharding.update(spec=sharding.spec.update(partitions=partitions))
     return aval.replicated().update(shape=(steps, *aval.shape), sharding=sharding)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.source_location import user_location
+from gnomon._tracing import unreduced as unreduced_types
 from gnomon._tracing.bind import as_operand, trace_for
 from gnomon._tracing.stack import NamedAxis, encloses, innermost_axis, state
 from gnomon._tracing.trace import Trace
@@ -95,8 +96,22 @@ def varying_over(array: Any, names: Sequence[str]) -> Any:
     missing = tuple(sorted(set(checked_axes(names)) - array.aval.vma))
     if not missing:
         return array
+    aval = array.aval
+    if unreduced := sorted(aval.unreduced.intersection(missing)):
+        raise ValueError(
+            f"a value of type {aval} is unreduced over {unreduced}, and cannot become varying. "
+            "Sum it first, with gnomon.lax.psum"
+        )
+    if aval.reduced.intersection(missing):
+        array = with_sums(array, aval.unreduced, aval.reduced.difference(missing))
     varying = bind_over(ops.pvary, missing, array)
-    return with_vma(varying, array.aval.vma.union(missing))
+    return with_vma(varying, aval.vma.union(missing))
+
+
+def with_sums(array: Any, unreduced: frozenset[Any], reduced: frozenset[Any]) -> Any:
+    """A traced array with other unreduced and reduced axes in its type."""
+    trace = trace_for((array,)) or innermost_axis(names_of((*unreduced, *reduced))).trace
+    return unreduced_types.with_sums(trace, array, unreduced, reduced)
 
 
 # ------------------------------------------------------------------------------------------ groups
