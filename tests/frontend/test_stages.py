@@ -44,6 +44,12 @@ def test_stages_describe_arguments_and_results() -> None:
     assert isinstance(ours, gn.stages.Wrapped)
     assert isinstance(traced, gn.stages.Traced)
     assert isinstance(lowered, gn.stages.Lowered)
+    for dialect in (None, "stablehlo", "traced"):
+        module = lowered.compiler_ir(dialect)
+        assert module.operation.verify()
+        assert str(module).strip() == lowered.as_text(dialect or "stablehlo").strip()
+    with pytest.raises(ValueError, match="there is no stage 'hlo'"):
+        lowered.compiler_ir("hlo")
     with pytest.raises(NotImplementedError, match="lowering_platforms"):
         traced.lower(lowering_platforms=("tpu",))
     (first, second), third = gn.jit(_step).trace(to_gnomon(state)).out_info, None

@@ -395,3 +395,34 @@ def test_dictionaries_are_unflattened_in_the_order_of_jax() -> None:
         assert (list(box.content), box.data) == (["a", "b"], data)
     with pytest.raises(ValueError, match="must be sortable"):
         tree.map(lambda x: x, {2: 1, "a": 2})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"b": 1, "a": (2, [3, None, ()])},
+        {"a": {"a": 1}, "c": {"b": 2, "é": {}}},
+        tuple(range(200)),
+        None,
+        1,
+    ],
+)
+def test_structures_are_walked_and_serialized_as_by_jax(value: Any) -> None:
+    ours, theirs = tree.structure(value), jax.tree.structure(value)
+    assert ours.serialize_using_proto() == theirs.serialize_using_proto()
+    leaves = list(range(ours.num_leaves))
+
+    def node(children: Any, data: Any) -> Any:
+        return children, data
+
+    walked = [d.walk(node, lambda leaf: -leaf, leaves) for d in (ours, theirs)]
+    assert walked[0] == walked[1]
+
+
+def test_structures_that_are_not_serialized() -> None:
+    with pytest.raises(ValueError, match="user-defined nodes are not supported"):
+        tree.structure(Pair(1, 2)).serialize_using_proto()
+    with pytest.raises(ValueError, match="only strings are supported as keys"):
+        tree.structure({1: 2}).serialize_using_proto()
+    with pytest.raises(ValueError, match="has 2 leaves, got 3"):
+        tree.structure((1, 2)).walk(lambda children, data: children, None, [1, 2, 3])

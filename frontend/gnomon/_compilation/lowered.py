@@ -26,6 +26,7 @@ from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.trace import is_tracer
 from gnomon.backends.compilation import Artifact, Stages, verified
 from gnomon.backends.interface import Executable
+from gnomon.dialects.mlir import context, ensure_context, ir
 
 __all__ = ["Compiled", "Lowered", "no_compiler_options"]
 
@@ -91,6 +92,16 @@ class Lowered(Stage):
             )
         text = getattr(self.stages, stage)
         return str(text.located if debug_info else text.plain)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The program as a module of the MLIR bindings, with source locations.
+
+        Args:
+          dialect: the stage, see `as_text`; StableHLO by default.
+        """
+        text = self.as_text(dialect or "stablehlo", debug_info=True)
+        ensure_context()
+        return ir.Module.parse(text, context=context())
 
     def explore(self, *, target: str | None = None, code: bool = True) -> ExplorerPage:
         """One HTML page with the user's source next to every stage of the program.

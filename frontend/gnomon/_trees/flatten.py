@@ -11,6 +11,7 @@ import optree
 from gnomon._trees.keys import KeyPath
 from gnomon._trees.order import sorted_dictionaries
 from gnomon._trees.prefixes import HOLE, IsLeaf, broadcast_prefix, difference, structure_mismatch
+from gnomon._trees.protocol_buffer import encode_nodes
 from gnomon._trees.registry import (
     NAMESPACE,
     flatten_node_with_keys,
@@ -38,6 +39,10 @@ __all__ = [
     "treedef_is_leaf",
     "treedef_tuple",
 ]
+
+
+# The number of leaves among the kinds of optree's nodes.
+_LEAF_KIND = 1
 
 
 class PyTreeDef:
@@ -113,6 +118,49 @@ class PyTreeDef:
         """The nodes in postorder, as their kind, arity, static data and more."""
         nodes: tuple[tuple[Any, ...], ...] = self._spec.__getstate__()[0]  # type: ignore
         return nodes
+
+    def walk(
+        self,
+        f_node: Callable[[tuple[Any, ...], Any], Any],
+        f_leaf: Callable[[Any], Any] | None,
+        leaves: Iterable[Any],
+    ) -> Any:
+        """Compute a value of the tree of this structure with these leaves, bottom up.
+
+        Args:
+          f_node: called for each node with the values of its children and its static data, such as
+            the keys of a dictionary; returns the node's value.
+          f_leaf: a function from leaves to their values; None if they are the values.
+          leaves: the leaves.
+
+        Raises:
+          ValueError: there are too few leaves or too many.
+        """
+        given = list(leaves)
+        if len(given) != self._spec.num_leaves:
+            raise ValueError(
+                f"walk: the structure {self} has {self._spec.num_leaves} leaves, got {len(given)}"
+            )
+        rest = iter(given)
+        values: list[Any] = []
+        for kind, arity, data, *_ in self._nodes():
+            if kind == _LEAF_KIND:
+                leaf = next(rest)
+                values.append(leaf if f_leaf is None else f_leaf(leaf))
+                continue
+            first = len(values) - arity
+            values[first:] = [f_node(tuple(values[first:]), data)]
+        (value,) = values
+        return value
+
+    def serialize_using_proto(self) -> bytes:
+        """This structure as a protocol buffer, which JAX reads.
+
+        Raises:
+          ValueError: a node is neither None, a list, a tuple, nor a dictionary whose keys are
+            strings.
+        """
+        return encode_nodes(self._nodes())
 
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
         """This structure with every leaf replaced by ``inner``."""
