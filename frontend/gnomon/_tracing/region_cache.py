@@ -146,8 +146,8 @@ def traced_regions(
         entry = _entries.get(full_key)
         if entry is not None:
             _entries.move_to_end(full_key)
-    if entry is not None and (known := entry.traced):
-        return entry, known
+    if entry is not None and (traced := entry.traced):
+        return entry, traced
     questions = state.platform_questions
     regions = Regions(trace())
     traced = regions.traced

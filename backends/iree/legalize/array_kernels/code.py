@@ -10,12 +10,10 @@ from typing import TypeAlias
 from gnomon.backends.iree.legalize.array_kernels.emitter import (
     Emitter,
     Place,
-    bytes_of,
     first_place,
     width_of,
 )
 from gnomon.backends.iree.legalize.array_kernels.layout import (
-    Buffer,
     Layout,
     Splat,
     View,
@@ -26,14 +24,13 @@ from gnomon.backends.iree.legalize.array_kernels.layout import (
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     ELEMENTWISE,
     UnsupportedError,
-    like,
     number,
     signless,
 )
 from gnomon.backends.iree.legalize.loop_kernels.values import elements_of
 from gnomon.dialects.mlir import ir
 
-__all__ = ["Kernel", "Rule", "is_splat", "shape_of"]
+__all__ = ["Kernel", "Rule", "is_splat", "reshape", "shape_of"]
 
 Rule: TypeAlias = "Callable[[Kernel, ir.Operation], Sequence[Layout]]"
 
@@ -396,6 +393,3 @@ def reshape(kernel: Kernel, layout: Layout, shape: tuple[int, ...], element: ir.
     if strides is None:
         return kernel.copied(layout, element).with_layout(shape, dense(shape))
     return layout.with_layout(shape, strides)
-
-
-__all__ += ["Buffer", "bytes_of", "like", "reshape"]
