@@ -135,8 +135,14 @@ def _parsed(text: str, values: str, leaf: Leaf) -> np.ndarray:
                 f"--input {text}: {dtype!r} is neither a dtype nor an argument of the program"
             )
         type_ = TensorType(tuple(int(n) for n in re.findall(r"\d+", dims)), DTYPES[dtype])
-        if type_ != leaf.type:
+        if not _fits(type_.shape, type_.dtype, leaf):
             raise UsageError(f"--input {text}: the program takes {leaf.type} as {leaf.name}")
+        leaf = leaf._replace(type=type_)
+    if is_sized_by_calls(leaf):
+        raise UsageError(
+            f"--input {text}: {leaf.name} is {leaf.type}; give its sizes, as in "
+            f"{given_type(leaf)}=0, or a file"
+        )
     shape, dtype = leaf.type
     number = complex if is_complex(dtype) else float if is_inexact(dtype) else int
     try:
@@ -159,14 +165,37 @@ def _parsed(text: str, values: str, leaf: Leaf) -> np.ndarray:
 
 def _checked(text: str, array: np.ndarray, leaf: Leaf) -> np.ndarray:
     """Check that an array from a file has the type that the program takes."""
-    shape, dtype = leaf.type
+    dtype = leaf.type.dtype
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
         # NumPy's files keep the bytes of dtypes such as bfloat16, but not their names.
         array = array.view(dtype)
-    if (array.shape, array.dtype.newbyteorder("=")) != (shape, dtype):
+    if not _fits(array.shape, array.dtype.newbyteorder("="), leaf):
         got = f"{array.dtype}{list(array.shape)}"
         raise UsageError(f"--input {text}: the program takes {leaf.type} as {leaf.name}, got {got}")
-    return np.ascontiguousarray(array, dtype).reshape(shape)
+    return np.ascontiguousarray(array, dtype).reshape(array.shape)
+
+
+def is_sized_by_calls(leaf: Leaf) -> bool:
+    """Whether the array has symbolic dimensions, whose sizes calls determine."""
+    shape: tuple[Any, ...] = leaf.type.shape
+    return any(not isinstance(n, int) for n in shape)
+
+
+def given_type(leaf: Leaf) -> str:
+    """The type of an array, with 1 for its symbolic dimensions."""
+    shape: tuple[Any, ...] = leaf.type.shape
+    sizes = tuple(n if isinstance(n, int) else 1 for n in shape)
+    return str(leaf.type.with_shape(sizes))
+
+
+def _fits(shape: tuple[int, ...], dtype: np.dtype, leaf: Leaf) -> bool:
+    """Whether an array has the type that the program takes; symbolic dimensions fit any size."""
+    expected: tuple[Any, ...] = leaf.type.shape
+    return (
+        dtype == leaf.type.dtype
+        and len(shape) == len(expected)
+        and all(m == n or not isinstance(n, int) for m, n in zip(shape, expected, strict=True))
+    )
 
 
 # -------------------------------------------------------------------------------------- comparison

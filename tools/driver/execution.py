@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from gnomon.dialects.types import TensorType, is_complex, is_inexact, real_dtype
-from gnomon.tools.driver.arrays import compare, read_inputs, write_arrays
+from gnomon.tools.driver.arrays import (
+    compare,
+    given_type,
+    is_sized_by_calls,
+    read_inputs,
+    write_arrays,
+)
 from gnomon.tools.driver.benchmark import Statistics, measure
 from gnomon.tools.driver.errors import ComparisonError, UsageError
 from gnomon.tools.driver.mlir import MlirProgram
@@ -62,6 +68,11 @@ def _inputs(program: AnyProgram, options: argparse.Namespace) -> list[Any]:
     for i, (leaf, example) in enumerate(zip(leaves, examples, strict=True)):
         if i in given:
             values.append(given[i])
+        elif options.random is not None and is_sized_by_calls(leaf):
+            raise UsageError(
+                f"--random: {leaf.name} is {leaf.type}; give its sizes, as in --input "
+                f"{leaf.name}={given_type(leaf)}=0, or a file"
+            )
         elif options.random is not None:
             values.append(_random(leaf, np.random.default_rng((options.random, i))))
         elif (example is not None and hasattr(example, "__array__")) or isinstance(

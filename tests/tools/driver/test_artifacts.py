@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gnomon
+import gnomon.export
 from gnomon.tools.driver import main
 
 Capture = pytest.CaptureFixture[str]
@@ -100,3 +102,21 @@ def test_a_missing_file_is_named_without_lines_of_the_driver(
     monkeypatch.chdir(tmp_path)
     assert main(list(words)) == 1
     assert capsys.readouterr().err == f"gnomon: {words[1]}: No such file or directory\n"
+
+
+def test_an_artifact_with_symbolic_dimensions_runs_at_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    type_ = gnomon.ShapeDtypeStruct(gnomon.export.symbolic_shape("b, 2"), "float32")
+    exported = gnomon.export.export(gnomon.jit(lambda x: x * 2))(type_)
+    gnomon.export.save("sizes.gnm", {"f": exported})
+    for size in 1, 3:
+        np.save("x.npy", np.ones((size, 2), np.float32))
+        assert main(["run", "sizes.gnm", "--input=x.npy", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["results"]["result"]["shape"] == [size, 2]
+    assert main(["run", "sizes.gnm", "--input=x=f32[2,2]=3"]) == 0
+    assert "[[6. 6.]\n [6. 6.]]" in capsys.readouterr().out
+    for wrong in "--input=x=3", "--random", "--input=x=f32[2,3]=1":
+        assert main(["run", "sizes.gnm", wrong]) != 0
+        assert "x" in capsys.readouterr().err
