@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gnomon.numpy as gnp
+import gnomon.scipy.linalg as slinalg
 from gnomon.tools.fuzz import batches, catalog, checking, generating, oracle, session
 from gnomon.tools.fuzz.__main__ import main
 from gnomon.tools.fuzz.batches import Seeded, check_batch
@@ -31,7 +33,7 @@ from gnomon.tools.fuzz.program import (
 )
 from gnomon.tools.fuzz.reducing import reduce
 from gnomon.tools.fuzz.reporting import reproducer
-from gnomon.tools.fuzz.running import JAX, Library, Outcome, run, run_batch
+from gnomon.tools.fuzz.running import JAX, Library, Outcome, message, run, run_batch
 from gnomon.tools.fuzz.session import Settings, explore, explore_isolated
 
 
@@ -276,6 +278,14 @@ def test_known_differences_are_narrow() -> None:
     assert not known_difference(tested, Failure("values", "nan instead of 0.0 at (1,)"))
     other = program("gnp.sin({x})")
     assert not known_difference(other, Failure("jax values", "nan instead of 0.0 at (1,)"))
+
+
+def test_refusals_of_narrow_linear_algebra_are_known() -> None:
+    narrow = gnp.eye(2, dtype="float16")
+    for function in (gnp.linalg.inv, lambda x: slinalg.solve_triangular(x, x)):
+        with pytest.raises(NotImplementedError) as caught:
+            function(narrow)
+        assert known_difference(program("gnp.sin({x})"), Failure("refused", message(caught.value)))
 
 
 def test_a_known_difference_is_explained_by_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
