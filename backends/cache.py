@@ -248,6 +248,10 @@ class ExecutableCache:
         ]
         return sorted(found, key=lambda entry: (entry.last_used, entry.key))
 
+    def is_empty(self) -> bool:
+        """Returns whether there is no entry, without reading all of them."""
+        return all(path.suffix != _SUFFIX for path, _ in self._files())
+
     def size_bytes(self) -> int:
         """Returns the total size of all entries."""
         return sum(entry.size_bytes for entry in self.entries())
@@ -273,8 +277,8 @@ class ExecutableCache:
             return
         for folder in folders:
             # Another process may empty or remove the folder between the two scans.
-            with contextlib.suppress(OSError):
-                for file in os.scandir(folder):
+            with contextlib.suppress(OSError), os.scandir(folder) as files:
+                for file in files:
                     if file.name.endswith(_SUFFIX) or file.name.startswith(_TEMPORARY_PREFIX):
                         with contextlib.suppress(OSError):
                             yield Path(file.path), file.stat()

@@ -47,6 +47,10 @@ _ALIASES = {"gpu": ("cuda", "rocm")}
 # The function that returns the host's device without creating its backend.
 _HOST_DEVICE = "gnomon.backends.iree.device:cpu_device"
 
+# The function that starts the compiler's process before the host's backend is imported, which takes
+# longer, if it is sure to be needed.
+_HOST_COMPILER = "gnomon.backends.iree.compiler:prestart_if_nothing_is_cached"
+
 # The `module:function` that creates the backend of a platform from its name. A string, so that a
 # backend costs nothing until its platform is used.
 _IREE = "gnomon.backends.iree.backend:iree_backend"
@@ -259,6 +263,9 @@ def compiler_for(target: str) -> tuple[Any, str]:
 
 def _make(name: str) -> Backend:
     factory: Any = _FACTORIES.get(name)
+    # The backends of other platforms are also created to list their devices.
+    if name == HOST_PLATFORM and factory == _IREE:
+        _import(_HOST_COMPILER)()
     if name in plugins() and not callable(factory):
         if name == HOST_PLATFORM:
             raise ValueError(

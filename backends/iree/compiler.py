@@ -7,6 +7,7 @@ process, and turns every outcome into an executable or a named error with a repr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import logging
@@ -46,7 +47,13 @@ from gnomon.backends.iree.options import (
 )
 from gnomon.backends.iree.process import COMPILER, ProcessDiedError, ProcessTimeoutError
 from gnomon.backends.iree.scratch import make_private_folder
-from gnomon.backends.iree.targets import Target, find_linker, host_fingerprint, linking_flags
+from gnomon.backends.iree.targets import (
+    Target,
+    find_linker,
+    find_target,
+    host_fingerprint,
+    linking_flags,
+)
 from gnomon.backends.iree.worker import ALLOCATE_AT_THE_CALL, KERNELS_APART, OWN_FLAGS
 
 __all__ = [
@@ -59,6 +66,7 @@ __all__ = [
     "compile_with_flags",
     "compiler_version",
     "prestart",
+    "prestart_if_nothing_is_cached",
     "shutdown",
 ]
 
@@ -111,6 +119,16 @@ def prestart(target: Target) -> None:
     """
     compiler_version()
     COMPILER.start([flag.name for flag in target.process_flags])
+
+
+def prestart_if_nothing_is_cached() -> None:
+    """Start the compiler's process if the first program for this machine is sure to need it.
+
+    What prevents the start is reported by the first compilation.
+    """
+    with contextlib.suppress(CompilerUnavailable, OSError, ValueError):
+        if (cache := default_cache()) is None or cache.is_empty():
+            prestart(find_target("cpu"))
 
 
 def shutdown() -> None:

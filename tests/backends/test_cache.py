@@ -26,7 +26,9 @@ def entry_file(cache: ExecutableCache) -> Path:
 def test_a_stored_entry_is_returned(cache: ExecutableCache) -> None:
     key = cache_key(b"program", "flags")
     assert cache.get(key) is None
+    assert cache.is_empty()
     cache.put(key, b"executable")
+    assert not cache.is_empty()
     assert cache.get(key) == b"executable"
     assert [entry.key for entry in cache.entries()] == [key]
     assert cache.size_bytes() == entry_file(cache).stat().st_size

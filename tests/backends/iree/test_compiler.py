@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gnomon.backends.cache import ExecutableCache
+from gnomon.backends.cache import ExecutableCache, cache_key, default_cache
 from gnomon.backends.errors import (
     CompilationError,
     CompilationFailed,
@@ -27,6 +27,7 @@ from gnomon.backends.iree.compiler import (
     compile_artifact,
     compile_flags,
     prestart,
+    prestart_if_nothing_is_cached,
     shutdown,
 )
 from gnomon.backends.iree.options import ProgramCost, choose_options
@@ -178,6 +179,22 @@ def test_prestart_and_shutdown() -> None:
     prestart(CPU)
     assert compile_now(GOOD)
     assert process.COMPILER.pid == started
+
+
+def test_the_process_starts_early_if_nothing_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GNOMON_CACHE", "1")
+    monkeypatch.setenv("GNOMON_CACHE_DIR", str(tmp_path))
+    cache = default_cache()
+    assert cache is not None
+    shutdown()
+    cache.put(cache_key("program"), b"executable")
+    prestart_if_nothing_is_cached()
+    assert process.COMPILER.pid is None
+    cache.clear()
+    prestart_if_nothing_is_cached()
+    assert process.COMPILER.pid is not None
 
 
 def test_threads_take_turns() -> None:
