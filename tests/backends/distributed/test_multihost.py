@@ -65,6 +65,26 @@ def test_arrays_and_values_of_two_processes() -> None:
     assert any("do not run the same program" in each.errors for each in ended)
 
 
+def test_unreduced_arrays_of_two_processes() -> None:
+    ended = run_processes("""
+        x = np.arange(8, dtype=np.float32).reshape(4, 2)
+        terms, whole = P(unreduced={"i"}), P()
+        with gn.set_mesh(gn.make_mesh((4,), ("i",))):
+            rows = gn.device_put(x, P("i"))
+            sums = gn.jit(lambda t: gnp.einsum("ij,ik->jk", t, t, out_sharding=terms))(rows)
+            assert str(gn.typeof(sums + sums)) == "float32[2,2]{U:i}"
+            assert np.asarray(sums.addressable_data(0)).sum() == (0 if process else (x.T @ x).sum())
+            assert np.array_equal(gn.reshard(sums, whole), x.T @ x)
+            w = gn.reshard(gnp.ones((2, 2)), P(reduced={"i"}))
+            gradient = gn.jit(gn.grad(lambda w: gnp.sum(rows @ w)))(w)
+            assert str(gn.typeof(gradient)) == "float32[2,2]{U:i}"
+            assert np.array_equal(gn.reshard(gradient, whole), np.stack([x.sum(0)] * 2, 1))
+            mapped = gn.shard_map(lambda t: t, in_specs=P("i"), out_specs=terms)(rows)
+            assert np.array_equal(gn.reshard(mapped, whole), x.sum(0, keepdims=True))
+    """)
+    assert [each.code for each in ended] == [0, 0], ended
+
+
 def test_one_process_has_no_peers() -> None:
     (only,) = run_processes(
         """
