@@ -4,6 +4,7 @@ The faults of IREE 3.13, and the remedies:
 
 - It can scatter only rows. Every scatter becomes one of whole rows of a matrix, whose row numbers
   are computed from the indices, the batching dimensions and the window's narrow dimensions.
+- An unsigned start of 64 bits is taken for a signed one, and clamped to 0 if it is 2^63 or more.
 - An index out of bounds writes beyond the buffer. Such updates go to an additional row, which is
   sliced off afterwards. Appending that row also copies the operand, so that an update computed from
   the operand never reads what the scatter has overwritten.
@@ -273,8 +274,23 @@ def _dynamic_update_slice(inst: Instance) -> Sequence[ir.Value] | None:
     if not indices:
         return [update]
     storage = storage_of("gnomon.dynamic_update_slice", inst.type.dtype)
-    updated = _update_slice(storage.store(operand), storage.store(update), indices)
+    starts = _signed_starts(indices, inst.type)
+    updated = _update_slice(storage.store(operand), storage.store(update), starts)
     return [storage.load(updated, inst.type)]
+
+
+def _dynamic_slice(inst: Instance) -> Sequence[ir.Value] | None:
+    operand, *indices = inst.operands
+    starts = _signed_starts(indices, inst.operand_types[0])
+    return None if starts == indices else inst.op.build([operand, *starts], inst.params)
+
+
+def _signed_starts(indices: list[ir.Value], operand: TensorType) -> list[ir.Value]:
+    """The starts of a slice, none of which is an unsigned number of 64 bits."""
+    if not indices or type_of(indices[0]).dtype != np.uint64:
+        return indices
+    bound = max(n if isinstance(n, int) else 2**31 for n in operand.shape)
+    return [_signed(index, bound) for index in indices]
 
 
 def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value]) -> ir.Value:
@@ -309,6 +325,7 @@ _RULES: dict[str, Rule] = {
         _scatter,
     ),
     "gnomon.gather": _gather,
+    "gnomon.dynamic_slice": _dynamic_slice,
     "gnomon.dynamic_update_slice": _dynamic_update_slice,
     **dict.fromkeys(
         ("gnomon.rev", "gnomon.cumsum", "gnomon.cumprod", "gnomon.cummax", "gnomon.cummin"), _stored

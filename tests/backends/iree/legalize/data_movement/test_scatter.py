@@ -322,3 +322,21 @@ def test_two_scatters_at_the_same_64_bit_places() -> None:
         compiled, evaluated = (f(x) for f in (gn.jit(program), program))
     for given, wanted in zip(compiled, evaluated, strict=True):
         np.testing.assert_array_equal(np.asarray(given), np.asarray(wanted))
+
+
+def test_large_unsigned_starts_are_clamped_to_the_end() -> None:
+    x = np.arange(10, dtype=np.float32)
+    emits, arguments = [], []
+    for dtype in ("uint8", "uint16", "uint32", "uint64"):
+        for start in (0, 3, np.iinfo(dtype).max // 2 + 1, np.iinfo(dtype).max):
+            index = np.array(start, dtype)
+            emits += [
+                lambda x, i: ops.dynamic_slice(x, i, sizes=(3,)),
+                lambda x, i: ops.dynamic_update_slice(x, slice_of_two(x), i),
+            ]
+            arguments += [(x, index), (x, index)]
+    assert not differences(emits, arguments)
+
+
+def slice_of_two(x: ir.Value) -> ir.Value:
+    return ops.slice(x, start=(4,), limit=(6,), strides=(1,))
