@@ -6,7 +6,6 @@ the beta distribution; the other side follows by symmetry.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from gnomon.dialects.combinators import nary
 from gnomon.dialects.elementwise.expansion import in_f64
 from gnomon.dialects.elementwise.gamma_integrals import jvp_known_partials
-from gnomon.dialects.elementwise.gamma_methods import log1p_rest, stirling_rest
+from gnomon.dialects.elementwise.integral_weights import beta_weight
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import FLOATING
@@ -24,43 +23,10 @@ Value = Any
 _EPSILON = 2.0**-50
 # With large parameters, rounding keeps some fractions from converging to the last digit.
 _SETTLED = 1e-9
-_LARGE = 10.0
 
 
 def _number(o: Any, x: Value, value: float) -> Value:
     return o.full_like(x, value)
-
-
-def _log_weight(o: Any, a: Value, b: Value, x: Value, y: Value) -> Value:
-    """log(x**a y**b / beta(a, b)), where x + y = 1.
-
-    For large parameters the log-gamma functions would cancel, so they are first combined by
-    Stirling's formula.
-    """
-    limit, half = _number(o, a, _LARGE), _number(o, a, 0.5)
-    small, large = o.min(a, b), o.max(a, b)
-    total = o.add(a, b)
-    powers = o.add(o.mul(a, o.log(x)), o.mul(b, o.log(y)))
-
-    # lgamma(total) - lgamma(large)
-    stable = o.max(large, limit)
-    ratio = o.div(small, stable)
-    rests = o.sub(stirling_rest(o, o.add(small, stable)), stirling_rest(o, stable))
-    grown = o.sub(o.mul(small, o.log(o.add(small, stable))), o.mul(half, o.log1p(ratio)))
-    grown = o.add(o.sub(grown, o.mul(stable, log1p_rest(o, ratio))), rests)
-    difference = o.select(o.lt(large, limit), o.sub(o.lgamma(total), o.lgamma(large)), grown)
-    one_small = o.add(powers, o.sub(difference, o.lgamma(small)))
-
-    a, b = o.max(a, limit), o.max(b, limit)
-    total = o.add(a, b)
-    apart = o.sub(o.mul(x, b), o.mul(y, a))
-    spent = o.add(
-        o.mul(a, log1p_rest(o, o.div(apart, a))), o.mul(b, log1p_rest(o, o.neg(o.div(apart, b))))
-    )
-    root = o.log(o.mul(o.mul(o.div(a, total), b), _number(o, a, 0.5 / math.pi)))
-    rests = o.sub(o.sub(stirling_rest(o, total), stirling_rest(o, a)), stirling_rest(o, b))
-    both_large = o.add(o.sub(o.mul(half, root), spent), rests)
-    return o.select(o.lt(small, limit), one_small, both_large)
 
 
 def _fraction(o: Any, a: Value, b: Value, x: Value) -> Value:
@@ -112,8 +78,8 @@ def _regular(o: Any, a: Value, b: Value, x: Value) -> Value:
     total = o.add(a, o.add(b, two))
     is_mirrored = o.gt(x, o.div(o.add(a, one), total))
     p, q = o.select(is_mirrored, b, a), o.select(is_mirrored, a, b)
-    u, v = o.select(is_mirrored, y, x), o.select(is_mirrored, x, y)
-    weight = o.exp(_log_weight(o, p, q, u, v))
+    u = o.select(is_mirrored, y, x)
+    weight = beta_weight(o, a, b, x)
     value = o.mul(o.div(weight, p), _fraction(o, p, q, u))
     return o.select(is_mirrored, o.sub(one, value), value)
 

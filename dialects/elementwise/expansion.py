@@ -22,7 +22,6 @@ from gnomon.dialects.combinators import (
     stablehlo_region,
 )
 from gnomon.dialects.contract import Instance, Rule
-from gnomon.dialects.elementwise.evaluation import through_f32, through_f64
 from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_complex, mlir_type, type_of
@@ -108,6 +107,10 @@ class _Evaluated:
 
 
 evaluated: Any = _Evaluated()
+# For results that are rounded to a narrower format.
+evaluated_to_round: Any = _Evaluated()
+# Whether `double_words` keeps rounding errors.
+evaluated.keeps_errors, evaluated_to_round.keeps_errors = True, False
 
 Algorithm = Callable[..., Any]
 
@@ -156,9 +159,17 @@ def both(
         first: see `Series`.
     """
     series = SERIES[f"gnomon.{name}"] = Series(algorithm, wide, first)
-    through = through_f64 if wide else through_f32
+    wider = np.dtype(np.float64 if wide else np.float32)
+
+    def evaluate(*operands: np.ndarray) -> np.ndarray:
+        dtype = operands[0].dtype
+        if dtype.itemsize >= wider.itemsize:
+            return np.asarray(series(evaluated, *operands))
+        found = series(evaluated_to_round, *(x.astype(wider) for x in operands))
+        return np.asarray(found).astype(dtype)
+
     return {
-        "evaluate": through(lambda *operands: series(evaluated, *operands)),
+        "evaluate": evaluate,
         "lower": expand(lambda *operands: series(lowered, *operands)),
     }
 
@@ -239,6 +250,7 @@ class _Emitted:
 
     loop = staticmethod(_loop_emitted)
     full_like = staticmethod(emit.full_like)
+    keeps_errors = True
 
     def __getattr__(self, name: str) -> Callable[..., ir.Value]:
         return getattr(ops, name)
@@ -247,6 +259,7 @@ class _Emitted:
 emitted: Any = _Emitted()
 evaluated.loop = _loop_evaluated
 lowered.loop = _loop_lowered
+lowered.keeps_errors = True
 
 # The algorithms of `in_f64`, by op name; a backend may expand them to ops of the dialect.
 WITH_LOOPS: dict[str, Algorithm] = {}

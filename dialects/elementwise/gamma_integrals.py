@@ -29,13 +29,13 @@ from gnomon.dialects.elementwise.expansion import in_f64
 from gnomon.dialects.elementwise.gamma_methods import (
     continued_fraction,
     continued_fraction_moved,
-    log_weight,
     number,
     power_series,
     power_series_moved,
     uniform_expansion,
     uniform_expansion_moved,
 )
+from gnomon.dialects.elementwise.integral_weights import gamma_weight
 from gnomon.dialects.emit import add_tangents, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import FLOATING, type_of
@@ -50,14 +50,21 @@ Method = Callable[[Value, Value], Value]
 
 
 def _chosen(
-    o: Any, a: Value, x: Value, series: Method, fraction: Method, expansion: Method
+    o: Any,
+    a: Value,
+    x: Value,
+    series: Method,
+    fraction: Method,
+    expansion: Method,
+    limit: Value | None = None,
 ) -> Value:
     """Choose the method for the region of each pair of positive finite numbers.
 
-    Each method gets harmless numbers instead of those outside its region.
+    Each method gets harmless numbers instead of those outside its region. The series is used below
+    the limit, which is a + 1 by default.
     """
     one = o.div(a, a)
-    below = o.lt(x, o.add(a, one))
+    below = o.lt(x, o.add(a, one) if limit is None else limit)
     apart = o.abs(o.sub(x, a))
     is_expanded = o.and_(o.gt(a, number(o, a, _LARGE)), o.lt(apart, o.mul(a, number(o, a, _CLOSE))))
     in_series = o.and_(below, o.not_(is_expanded))
@@ -72,10 +79,6 @@ def _chosen(
     return o.select(is_expanded, expanded, value)
 
 
-def _weight(o: Any, a: Value, x: Value) -> Value:
-    return o.exp(log_weight(o, a, x))
-
-
 def _rest(o: Any, value: Value) -> Value:
     """One minus a probability, which may exceed one by rounding."""
     return o.max(o.sub(number(o, value, 1), value), number(o, value, 0))
@@ -86,20 +89,25 @@ def _p(o: Any, a: Value, x: Value) -> Value:
         o,
         a,
         x,
-        lambda a, x: o.mul(_weight(o, a, x), power_series(o, a, x)),
-        lambda a, x: _rest(o, o.mul(_weight(o, a, x), continued_fraction(o, a, x))),
+        lambda a, x: o.mul(gamma_weight(o, a, x), power_series(o, a, x)),
+        lambda a, x: _rest(o, o.mul(gamma_weight(o, a, x), continued_fraction(o, a, x))),
         lambda a, x: uniform_expansion(o, a, x, -1),
     )
 
 
 def _q(o: Any, a: Value, x: Value) -> Value:
+    # For small a most of the mass is next to zero, and the series of P, which is near one, would
+    # leave few digits of Q.
+    above = o.add(a, number(o, a, 1))
+    limit = o.select(o.lt(a, number(o, a, 1)), number(o, a, 1.0), above)
     return _chosen(
         o,
         a,
         x,
-        lambda a, x: _rest(o, o.mul(_weight(o, a, x), power_series(o, a, x))),
-        lambda a, x: o.mul(_weight(o, a, x), continued_fraction(o, a, x)),
+        lambda a, x: _rest(o, o.mul(gamma_weight(o, a, x), power_series(o, a, x))),
+        lambda a, x: o.mul(gamma_weight(o, a, x), continued_fraction(o, a, x)),
         lambda a, x: uniform_expansion(o, a, x, 1),
+        limit,
     )
 
 
@@ -141,7 +149,7 @@ def _igammac(o: Any, a: Value, x: Value) -> Value:
 
 def _igamma_grad_a(o: Any, a: Value, x: Value) -> Value:
     def slope(a: Value, x: Value) -> Value:
-        return o.neg(o.mul(_moved(o, a, x), o.div(_weight(o, a, x), x)))
+        return o.neg(o.mul(_moved(o, a, x), o.div(gamma_weight(o, a, x), x)))
 
     # The domain begins at a = 0, where there is no derivative.
     begins = o.eq(a, number(o, a, 0))

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gnomon.dialects.elementwise.special import STIRLING, horner
+from gnomon.dialects.elementwise.double_words import horner
+from gnomon.dialects.elementwise.integral_weights import stirling_rest
 
 Value = Any
 
@@ -37,23 +38,6 @@ def log1p_rest(o: Any, m: Value) -> Value:
     near = o.sub(o.mul(m, s), o.mul(o.mul(s, square), series))
     is_near = o.lt(o.abs(m), number(o, m, 0.4))
     return o.select(is_near, near, o.sub(m, o.log1p(m)))
-
-
-def stirling_rest(o: Any, a: Value) -> Value:
-    """The difference of lgamma(a) and (a - 1/2) log(a) - a + log(2 pi) / 2, for a >= 10."""
-    inverse = o.div(number(o, a, 1), a)
-    return o.mul(inverse, horner(o, o.mul(inverse, inverse), STIRLING))
-
-
-def log_weight(o: Any, a: Value, x: Value) -> Value:
-    """log(x**a exp(-x) / gamma(a)); for large a without lgamma, which would cancel."""
-    direct = o.sub(o.sub(o.mul(a, o.log(x)), x), o.lgamma(a))
-    ten = number(o, a, 10)
-    large = o.max(a, ten)
-    apart = o.div(o.sub(x, large), large)
-    root = o.mul(number(o, a, 0.5), o.log(o.mul(large, number(o, a, 0.5 / math.pi))))
-    exponent = o.add(o.mul(large, log1p_rest(o, apart)), stirling_rest(o, large))
-    return o.select(o.lt(a, ten), direct, o.sub(root, exponent))
 
 
 # ----------------------------------------------------------------------------------- power series

@@ -137,12 +137,14 @@ def errors(
     """
     if dtype.kind == "c":
         return _complex_errors(results, given, dtype, flushes)
-    least: Any = {"": 0.0, "one": 1.0, "operands": 0.0}[scale]
+    least: Any = 0.0
     with np.errstate(invalid="ignore"):
         found = np.asarray(results).astype(np.float64)
         if scale == "operands":
             sizes = [np.abs(o.astype(np.float64)) for o in given.operands]
             least = np.maximum.reduce([np.where(np.isfinite(s), s, 0.0) for s in sizes])
+        elif scale == "one below zero":
+            least = np.where(given.operands[0] < 0, 1.0, 0.0)
     off = _units(found, given.exact, dtype, least)
     # Check the sign of a zero that is the result at zero.
     of_zero = (given.operands[0] == 0) & (given.exact[0] == 0) & (found == 0)

@@ -125,7 +125,7 @@ def page(found: Sequence[Measured], count: int) -> str:
     for function in FUNCTIONS:
         if function.own or function.scale:
             own = ", ".join(f"{key}: {value:g}" for key, value in function.own.items())
-            at = {"one": "units at 1 where the result is smaller"}
+            at = {"one below zero": "units at 1 below zero where the result is smaller"}
             at["operands"] = "units at the larger operand where the result is smaller"
             parts = [part for part in (own, at.get(function.scale, "")) if part]
             lines.append(f"| `{function.name}` | {'; '.join(parts)} | {function.reason} |")

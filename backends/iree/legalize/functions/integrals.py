@@ -43,8 +43,10 @@ class _RoundedToF32:
     """The dialect's ops on f64, for results that are rounded to f32 or less.
 
     For these, `exp(y log(x))` is accurate enough as a power of a non-negative number, and a third
-    of the code of a power with all the digits of f64.
+    of the code of a power with all the digits of f64, and no rounding errors are kept.
     """
+
+    keeps_errors = False
 
     def __getattr__(self, name: str) -> Callable[..., ir.Value]:
         return cast("Callable[..., ir.Value]", getattr(emitted, name))
