@@ -276,6 +276,9 @@ REPRODUCERS = {
     "sums-of-products": Reproducer(
         lambda x: gnp.sum(-x, 1), (np.ones((128, 128), f32),), target="cuda:sm_80"
     ),
+    "sums-of-factors": Reproducer(
+        lambda x, y: gnp.sum(x * y, 0), (np.ones((512, 512), f32),) * 2, measure=Measure.BYTES
+    ),
     "long-fusions": Reproducer(_sines(20), (np.ones(64, f32),), measure=Measure.BYTES),
     "wide-fusions": Reproducer(
         lambda *rows: sum(rows), tuple(np.full(4, k, f32) for k in range(60))
