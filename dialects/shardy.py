@@ -36,10 +36,14 @@ __all__ = [
     "annotate",
     "argument_attributes",
     "constrain",
+    "declare_first_device",
+    "first_mesh",
+    "has_meshes",
     "local_types",
     "manual_computation",
     "mesh_of",
     "module_attributes",
+    "on_first_device",
     "splits_of",
 ]
 
@@ -52,6 +56,9 @@ OPEN = "?"
 BODY_NAME = "xla.sdy.manual_computation_body"
 
 _FRONTEND = "mhlo.frontend_attributes"
+_MESHES = "xla.sdy.meshes"
+# The mesh of values that only the first device has.
+_FIRST = "maximal_mesh_0"
 
 # For each dimension, the names of the axes that split it, separated by commas; or `OPEN`.
 Split = Sequence[str]
@@ -188,10 +195,40 @@ def module_attributes(meshes: Mapping[str, str], partitions: int) -> dict[str, i
     i32 = ir.IntegerType.get_signless(32, context())
     declared = ", ".join(f"{name} = {text}" for name, text in meshes.items())
     return {
-        **_frontend({"xla.sdy.meshes": "{" + declared + "}"}),
+        **_frontend({_MESHES: "{" + declared + "}"}),
         "mhlo.num_partitions": ir.IntegerAttr.get(i32, partitions),
         "mhlo.num_replicas": ir.IntegerAttr.get(i32, 1),
     }
+
+
+def has_meshes(module: ir.Module) -> bool:
+    """Whether a lowered module declares meshes: it is for several devices."""
+    return _FRONTEND in module.operation.attributes
+
+
+def _declared(module: ir.Module) -> str:
+    attributes = ir.DictAttr(module.operation.attributes[_FRONTEND])
+    return str(ir.StringAttr(attributes[_MESHES]).value)
+
+
+def first_mesh(module: ir.Module) -> str | None:
+    """The name of a mesh that a lowered module declares; None if it declares none."""
+    name, _, rest = _declared(module)[1:].partition(" = ")
+    return name if rest else None
+
+
+def declare_first_device(module: ir.Module) -> None:
+    """Declare the mesh that `on_first_device` mentions, in a lowered partitioned module."""
+    declared = _declared(module)
+    first = f"{_FIRST} = #sdy.mesh<[], device_ids=[0]>"
+    text = f"{declared[:-1]}, {first}}}" if declared != "{}" else f"{{{first}}}"
+    module.operation.attributes[_FRONTEND] = _frontend({_MESHES: text})[_FRONTEND]
+
+
+def on_first_device(results: int) -> dict[str, ir.Attribute]:
+    """The attributes of an op that only the first device runs, with whole operands."""
+    shardings = ", ".join([f"<@{_FIRST}, []>"] * results)
+    return _frontend({"xla.sdy.sharding": f"#sdy.sharding_per_value<[{shardings}]>"})
 
 
 def _custom_call(

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gnomon.backends import platforms, profiling
 from gnomon.backends.compilation import Artifact, Observer
 from gnomon.backends.distributed import buffer as buffers
+from gnomon.backends.distributed.called_functions import CalledFunctions
 from gnomon.backends.distributed.connection import Connection
 from gnomon.backends.distributed.device import Device
 from gnomon.backends.distributed.executable import Executable
-from gnomon.backends.distributed.jaxlib_client import jaxlib
+from gnomon.backends.distributed.jaxlib_client import compile_program, jaxlib
+from gnomon.backends.distributed.python_calls import (
+    PythonCall,
+    emit_custom_calls,
+    thread_status,
+)
 from gnomon.backends.errors import (
     BackendUnavailable,
     CompilationFailed,
@@ -24,7 +30,7 @@ from gnomon.backends.errors import (
 from gnomon.backends.pjrt.lowering import Partitions, devices_of_plan, lower_for_xla
 from gnomon.backends.pjrt.negotiation import mark_donated
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, stablehlo
+from gnomon.dialects.mlir import context, ir, stablehlo
 
 __all__ = ["XlaCpuBackend"]
 
@@ -33,6 +39,13 @@ _FLAGS = (("xla_cpu_enable_fast_min_max", "False"),)
 
 # A version of StableHLO that all supported versions of jaxlib read: jaxlib does not report its own.
 _VERSION = "1.14.0"
+
+
+class _Plan(NamedTuple):
+    """The partitions of a program, if it is for several devices, and its calls of Python."""
+
+    partitions: Partitions | None
+    calls: list[PythonCall]
 
 
 class XlaCpuBackend:
@@ -101,9 +114,21 @@ class XlaCpuBackend:
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
     ) -> Artifact:
         """Lower a program; see `Backend.lower`."""
-        return lower_for_xla(
-            program, self.platform, "cpu", keep_stages=keep_stages, observe=observe
+        calls: list[PythonCall] = []
+
+        def find(module: ir.Module) -> None:
+            calls.extend(thread_status(module))
+
+        artifact = lower_for_xla(
+            program,
+            self.platform,
+            "cpu",
+            keep_stages=keep_stages,
+            observe=observe,
+            python_calls=(find, emit_custom_calls),
         )
+        artifact.plan = _Plan(artifact.plan, calls)
+        return artifact
 
     def compile(
         self, artifact: Artifact, *, device: Any = None, donate: tuple[int, ...] = ()
@@ -120,7 +145,8 @@ class XlaCpuBackend:
     def _compiled(
         self, artifact: Artifact, device: Device | None, donate: tuple[int, ...]
     ) -> Executable:
-        plan: Partitions | None = artifact.plan
+        plan: Partitions | None
+        plan, calls = artifact.plan
         everything = self.devices()
         if plan is None:
             devices: tuple[Device, ...] = (
@@ -132,20 +158,25 @@ class XlaCpuBackend:
             inputs, outputs = plan.input_types, plan.output_types
         if not any(d.is_addressable for d in devices):
             # Other processes run the program; this one gets arrays without local parts.
-            return Executable(None, devices, inputs, outputs, donate, artifact.name)
+            return Executable(None, devices, inputs, outputs, donate, artifact.name, None)
         code = _readable(artifact.portable, donate)
         processes = tuple(sorted({d.process_index for d in devices}))
         if self._connection is not None and len(processes) > 1:
             order = repr([d.id for d in devices])
             digest = hashlib.sha256(code + order.encode()).hexdigest()
             self._connection.agree(artifact.name, digest, processes)
+        called = CalledFunctions(calls, self.process_index, len(devices) == 1) if calls else None
         try:
-            loaded = self._client.compile_and_load(
-                code, [d.handle for d in devices], _compile_options(devices)
+            loaded = compile_program(
+                self._client,
+                code,
+                [d.handle for d in devices],
+                _compile_options(devices),
+                called.functions if called else (),
             )
         except RuntimeError as error:
             raise _refused(error) from error
-        return Executable(loaded, devices, inputs, outputs, donate, artifact.name)
+        return Executable(loaded, devices, inputs, outputs, donate, artifact.name, called)
 
     def compile_for(self, artifact: Artifact, topology: str, **_: Any) -> Any:
         """Raise, since this backend compiles only for its own devices.

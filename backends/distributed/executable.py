@@ -9,8 +9,10 @@ import numpy as np
 
 from gnomon.backends.arguments import buffers_of_arguments
 from gnomon.backends.distributed.buffer import Buffer
+from gnomon.backends.distributed.called_functions import CalledFunctions
 from gnomon.backends.distributed.device import Device
 from gnomon.backends.distributed.jaxlib_client import assemble_argument, execution_error
+from gnomon.backends.distributed.python_calls import STATUS
 from gnomon.backends.errors import DistributedError
 from gnomon.dialects.types import TensorType
 
@@ -26,11 +28,13 @@ class Executable:
       devices: the devices of all processes that run it, in the order of the mesh.
       input_types, output_types: the types of arguments and results on each device.
       donate: positions of the arguments whose buffers a call consumes.
+      name: the name of the program in messages and profiles.
+      called: the Python functions that it calls, if any; the program then returns its status after
+        its other results, and a call waits for it.
 
     Attributes:
       local: the devices that belong to this process.
       device: the first device in ``local``, or None.
-      name: the name of the program in messages and profiles.
     """
 
     def __init__(
@@ -41,9 +45,11 @@ class Executable:
         output_types: Sequence[TensorType],
         donate: tuple[int, ...],
         name: str,
+        called: CalledFunctions | None,
     ) -> None:
         self.name = name
         self._loaded = loaded
+        self._called = called
         self.devices = tuple(devices)
         self.local = tuple(device for device in devices if device.is_addressable)
         self.device: Any = self.local[0] if self.local else None
@@ -75,6 +81,7 @@ class Executable:
         Raises:
           ExecutionError: the program failed to start.
           DistributedError: another process is gone.
+          BaseException: a Python function that the program calls raised it.
         """
         if len(buffers) != len(self.local):
             raise TypeError(
@@ -106,6 +113,13 @@ class Executable:
         for given in buffers:
             for index in self.donate:
                 given[index].delete("it was donated to a call")
+        if self._called is not None:
+            *outputs, statuses = outputs
+            values = [
+                int(Buffer(part, STATUS.shape, STATUS.dtype, device).to_numpy())
+                for part, device in zip(statuses, self.local, strict=True)
+            ]
+            self._called.check(values[0])
         return [
             [
                 Buffer(parts[position], shape, dtype, device)

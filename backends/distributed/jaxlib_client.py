@@ -9,14 +9,21 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gnomon.backends.errors import BackendUnavailable, ExecutionError, OutOfMemory
 
-__all__ = ["Jaxlib", "assemble_argument", "execution_error", "jaxlib", "put_on_device"]
+__all__ = [
+    "Jaxlib",
+    "assemble_argument",
+    "compile_program",
+    "execution_error",
+    "jaxlib",
+    "put_on_device",
+]
 
 _INSTALL = "python -m pip install 'gnomon[distributed]'"
 
@@ -123,6 +130,32 @@ def assemble_argument(
     return jaxlib().xla.ArrayImpl(
         _Type(shape, dtype), _parts(devices), list(parts), committed=True, _skip_checks=True
     )
+
+
+def compile_program(
+    client: Any,
+    code: bytes,
+    devices: Sequence[Any],
+    options: Any,
+    functions: Sequence[Callable[..., Any]],
+) -> Any:
+    """Compile a program.
+
+    Args:
+      client: jaxlib's client.
+      code: a portable artifact of StableHLO.
+      devices: the devices that run it.
+      options: jaxlib's options.
+      functions: the Python functions that it calls, by index.
+    """
+    if not functions:
+        return client.compile_and_load(code, devices, options)
+    # A program that calls functions must be a module of jaxlib's own MLIR.
+    ir = importlib.import_module("jaxlib.mlir.ir")
+    stablehlo = importlib.import_module("jaxlib.mlir.dialects.stablehlo")
+    module = stablehlo.deserialize_portable_artifact(ir.Context(), code)
+    where = jaxlib().xla.DeviceList(tuple(devices))
+    return client.compile_and_load(module, where, options, list(functions))
 
 
 def execution_error(error: Exception, what: str) -> ExecutionError | OutOfMemory:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from gnomon.backends import profiling
 from gnomon.backends.compilation import Artifact, Lowering, Observer
@@ -13,12 +13,14 @@ from gnomon.backends.pjrt.legalize import legalize
 from gnomon.backends.shards import NUMBERS
 from gnomon.dialects import shardy
 from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["Partitions", "devices_of_plan", "lower_for_xla", "partitions_of"]
 
 AnyDevice = TypeVar("AnyDevice", bound=Device)
+_Rewrite: TypeAlias = "Callable[[ir.Module], None]"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,13 @@ def partitions_of(program: Program) -> Partitions | None:
 
 
 def lower_for_xla(
-    program: Program, platform: str, kind: str, *, keep_stages: bool, observe: Observer | None
+    program: Program,
+    platform: str,
+    kind: str,
+    *,
+    keep_stages: bool,
+    observe: Observer | None,
+    python_calls: tuple[_Rewrite, _Rewrite] | None = None,
 ) -> Artifact:
     """Lower a program to StableHLO for one of XLA's compilers; see `Backend.lower`.
 
@@ -53,6 +61,8 @@ def lower_for_xla(
       program: the program; its partitions are the plan of the artifact.
       platform: the name of the platform, for messages.
       kind: the compiler's own name of its devices; empty if it is not known.
+      python_calls: rewrites of the legalized program, with host calls, and of the lowered program,
+        with external functions; None if programs cannot call Python.
     """
     partitions = partitions_of(program)
     lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
@@ -63,10 +73,17 @@ def lower_for_xla(
             Pass(
                 "legalize-for-pjrt",
                 "rewrite what XLA's compilers have no code for",
-                lambda module: legalize(module, platform, kind),
+                lambda module: legalize(
+                    module, platform, kind, calls_python=python_calls is not None
+                ),
             )
         )
+        if python_calls is not None:
+            prepare, emit = python_calls
+            lowering.legalize(Pass("order-python-calls", "put calls of Python in order", prepare))
         lowering.to_stablehlo()
+        if python_calls is not None:
+            lowering.legalize(Pass("emit-python-calls", "emit the calls of Python", emit))
         return lowering.artifact(plan=partitions)
 
 

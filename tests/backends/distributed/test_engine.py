@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -14,22 +13,10 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from gnomon.backends import platforms
-from gnomon.backends.errors import BufferDeletedError, UnsupportedOnTarget
+from gnomon.backends.errors import BufferDeletedError
 from tests.tolerance import assert_near
 
 pytest.importorskip("jaxlib")
-
-from gnomon.backends.distributed.backend import XlaCpuBackend
-
-
-@pytest.fixture(scope="module")
-def devices() -> Iterator[tuple[Any, ...]]:
-    """Four devices of a separate platform."""
-    backend = XlaCpuBackend("xla", 4)
-    platforms.register("xla", lambda name: backend)
-    yield backend.devices()
-    platforms.unregister("xla")
 
 
 def test_the_devices_are_this_processes(devices: Any) -> None:
@@ -86,13 +73,6 @@ def test_nan_is_the_maximum(devices: Any) -> None:
     x = gn.device_put(np.array([1, np.nan, 3], np.float32), devices[0])
     assert np.isnan(gn.jit(gnp.max)(x))
     assert np.array_equal(gnp.maximum(x, 2), [2, np.nan, 3], equal_nan=True)
-
-
-def test_python_cannot_be_called(devices: Any) -> None:
-    shape = gn.ShapeDtypeStruct((2,), np.float32)
-    f = gn.jit(lambda x: gn.pure_callback(np.sin, shape, x))
-    with pytest.raises(UnsupportedOnTarget, match="pure_callback"):
-        f(gn.device_put(np.ones(2, np.float32), devices[0]))
 
 
 def test_the_executable_checks_its_arguments(devices: Any) -> None:

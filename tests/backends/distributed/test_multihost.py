@@ -150,7 +150,7 @@ def test_pmap_over_two_processes_and_the_store_of_plugins() -> None:
         assert "use shard_map over arrays of all processes" in each.output
 
 
-def test_a_process_without_devices_in_the_mesh_and_calls_of_python() -> None:
+def test_a_process_without_devices_in_the_mesh() -> None:
     ended = run_processes("""
         # As JAX's guide to several processes: half of the devices, all of another process.
         mesh = gn.make_mesh((2,), ("a",), devices=gn.devices()[2:])
@@ -170,29 +170,79 @@ def test_a_process_without_devices_in_the_mesh_and_calls_of_python() -> None:
             assert ones.is_fully_replicated and len(ones.sharding.device_set) == 4
             spread = gn.device_put(ones, P("i", "j"))
             assert float(gnp.sum(spread)) == 24.0
-
-        local = gnp.arange(3.0)
-        shape = gn.ShapeDtypeStruct((3,), np.float32)
-        sines = gn.pure_callback(np.sin, shape, local)
-        assert np.array_equal(sines, np.sin(np.arange(3, dtype="f")))
-        gn.debug.print("eagerly: {}", local)
-        calls = {
-            "pure_callback": lambda x: gn.pure_callback(np.sin, shape, x),
-            "io_callback": lambda x: gn.experimental.io_callback(np.sin, shape, x),
-            "debug.callback": lambda x: gn.debug.callback(print, x),
-            "debug.print": lambda x: gn.debug.print("{}", x),
-            "eig": lambda x: gnp.linalg.eig(gnp.outer(x, x)),
-        }
-        for name, call in calls.items():
-            try:
-                gn.jit(call)(local)
-            except gn.errors.UnsupportedOnTarget as error:
-                print(name, "|", str(error).splitlines()[0])
-            else:
-                print(name, "works")
     """)
     assert [each.code for each in ended] == [0, 0], ended
-    assert "eagerly: [0. 1. 2.]" in ended[0].output
+
+
+@pytest.mark.slow
+def test_calls_of_python() -> None:
+    ended = run_processes("""
+        local = gnp.arange(3.0)
+        shape = gn.ShapeDtypeStruct((3,), np.float32)
+        for call in (gn.pure_callback, gn.experimental.io_callback):
+            assert np.array_equal(call(np.sin, shape, local), np.sin(np.arange(3, dtype="f")))
+            sines = gn.jit(lambda x: call(np.sin, shape, x))(local)
+            assert np.array_equal(sines, np.sin(np.arange(3, dtype="f")))
+        gn.debug.print("eagerly: {}", local)
+        gn.jit(lambda x: gn.debug.print("compiled: {}", x))(local)
+        values, _ = gn.jit(gnp.linalg.eig)(gnp.outer(local, local))
+        assert np.allclose(values, [5, 0, 0], atol=1e-5)
+
+        # One process calls with whole arrays, the owner of the mesh's first device.
+        mesh = gn.make_mesh((4,), ("a",), axis_types=(gn.sharding.AxisType.Auto,))
+        x = gn.device_put(np.arange(8, dtype="f"), gn.NamedSharding(mesh, P("a")))
+        eight = gn.ShapeDtypeStruct((8,), np.float32)
+        log = []
+
+        def f(x):
+            gn.debug.callback(lambda x: log.append(x.tolist()), x)
+            return gnp.sum(gn.pure_callback(np.cumsum, eight, x))
+
+        assert float(gn.jit(f)(x)) == 84
+        assert log == ([] if process else [list(range(8))])
+        gn.jit(lambda x: gn.debug.print("of both: {}", x))(x)
+        largest = gn.jit(lambda x: gnp.max(gnp.linalg.eigvals(gnp.outer(x, x)).real))(x)
+        assert np.allclose(largest, 140, rtol=1e-5)
+
+        # In a shard_map, each process calls for its devices.
+        def mapped(function, x):
+            two = gn.ShapeDtypeStruct((2,), np.float32)
+            f = lambda x: lax.psum(
+                gn.pure_callback(function, two, x, vmap_method="sequential"), "a"
+            )
+            return gn.jit(gn.shard_map(f, mesh=mesh, in_specs=P("a"), out_specs=P()))(x)
+
+        log.clear()
+        assert mapped(lambda x: log.append(x.tolist()) or x, x).tolist() == [12, 16]
+        assert sorted(log) == [[4 * process, 4 * process + 1], [4 * process + 2, 4 * process + 3]]
+
+        class Failure(Exception):
+            pass
+
+        def fail(x):
+            raise Failure
+
+        def fail_in_process_1(x):
+            return fail(x) if process else x
+
+        for run, where in (
+            (lambda: mapped(fail_in_process_1, x), {1}),
+            (lambda: mapped(fail, x), {0, 1}),
+            (lambda: gn.jit(lambda x: gn.pure_callback(fail, eight, x))(x), {0}),
+        ):
+            try:
+                run()
+            except Failure:
+                assert process in where
+            except gn.errors.ExecutionError as error:
+                assert process not in where and f"in process {1 - process}" in str(error)
+            else:
+                raise AssertionError("no error")
+        assert float(gn.jit(gnp.sum)(x)) == 28
+    """)
+    assert [each.code for each in ended] == [0, 0], ended
     for each in ended:
-        assert each.output.count("after gnomon.distributed.initialize") == 5, each.output
-        assert "works" not in each.output
+        assert "eagerly: [0. 1. 2.]" in each.output
+        assert "compiled: [0. 1. 2.]" in each.output
+    assert "of both: [0. 1. 2. 3. 4. 5. 6. 7.]" in ended[0].output
+    assert "of both" not in ended[1].output
