@@ -320,6 +320,32 @@ with lib.set_mesh(m):
     for name, make in {{{", ".join(f"{e!r}: lambda: {e}" for e in _listed(_MADE))}}}.items():
         out[name] = told(make)
 """
+# A constraint is about automatic axes: explicit ones stay in the type. `m` is not set here.
+_CONSTRAINTS = """
+    bound(a, n, P()) | bound(a, n, P(None, 'y')) | bound(a, n, P('y'))
+    bound(a, n, P(P.UNCONSTRAINED, 'y')) | bound(b, m, P()) | bound(b, m, P('y', 'x'))
+    bound(np.ones((8, 4)), n, P(None, 'y')) | bound(np.ones((8, 4)), m, P())
+    lax.with_sharding_constraint(b, NamedSharding(m, P()))
+    lax.with_sharding_constraint(a, NamedSharding(n, P(None, 'y')))
+"""
+PROGRAMS["constraints beside explicit axes"] = f"""
+m = lib.make_mesh((4, 2), ('x', 'y'))
+n = lib.make_mesh((4, 2), ('x', 'y'), (AxisType.Explicit, AxisType.Auto))
+b = lib.device_put(np.ones((8, 4), 'float32'), NamedSharding(m, P('x', 'y')))
+a = lib.device_put(np.ones((8, 4), 'float32'), NamedSharding(n, P('x')))
+def bound(x, mesh, spec):
+    return lib.jit(lambda x: lax.with_sharding_constraint(x, NamedSharding(mesh, spec)))(x)
+def told(make):
+    try:
+        x = make()
+    except (AssertionError, ValueError):
+        return 'error'
+    spec = [[e] if isinstance(e, str) else e for e in x.sharding.spec if e]
+    return str(lib.typeof(x)), spec, x.sharding.is_fully_replicated
+out = {{}}
+for name, make in {{{", ".join(f"{e!r}: lambda: {e}" for e in _listed(_CONSTRAINTS))}}}.items():
+    out[name] = told(make)
+"""
 PROGRAMS["another abstract mesh"] = """
 lib.set_mesh(lib.make_mesh((4, 2), ('x', 'y')))
 a = lib.device_put(np.arange(32.0).reshape(8, 4), P('x', 'y'))

@@ -46,6 +46,8 @@ VALUES = {
     "{'s': X, 'n': P()})({'a': V}, W)['s']",
     "prefixes": "sm(lambda t: t[0] - t[1], P('x'), P('x'))((V, V * 3))",
     "closure": "sm(lambda v: v * W.sum() + xnp.arange(2.0), X, X)(V)",
+    "of older programs": "__import__(lib.__name__ + '.experimental.shard_map', fromlist=['_'])"
+    ".shard_map(lambda v: lax.axis_index('x') + v, m, X, X, check_rep=False)(V)",
     "decorator": "lib.shard_map(mesh=m, in_specs=X, out_specs=X)(lambda v: v + 1)(V)",
     "static argument": "sm(lambda v, n: v * n, (X, None), X)(V, 3)",
     "partly manual": "sm(lambda a: lax.psum(a, 'x'), P('x'), P(), axis_names={'x'})(A)",

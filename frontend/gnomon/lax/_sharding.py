@@ -9,8 +9,9 @@ from gnomon import tree_util
 from gnomon._api.devices import device_put
 from gnomon._arrays.aval import explicit_sharding, split_alike
 from gnomon._arrays.sharded import ShardedArray
+from gnomon._config.current import config
 from gnomon._sharding.named_sharding import NamedSharding
-from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained
+from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained, axes_of
 from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.constraints import constrained, resolved
@@ -35,8 +36,9 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         array has dimensions.
       TypeError: ``shardings`` holds something that is not a sharding.
       RuntimeError: ``shardings`` holds a spec, and no mesh is set.
-      AssertionError: all axes of the mesh are explicit, and the type of an array has another
-        sharding: see `gnomon.sharding.reshard`.
+      AssertionError: the type of an array is not split over an explicit axis of the mesh as its
+        sharding says, or all axes are explicit, and the types differ: see
+        `gnomon.sharding.reshard`.
 
     Example:
       >>> import gnomon as gn
@@ -83,11 +85,12 @@ def _constrained(x: Any, sharding: Any) -> Any:
         sharding.check_compatible_aval(x.shape)
     except ValueError as error:
         raise ValueError(f"with_sharding_constraint: {error}") from None
-    if sharding.mesh.are_all_axes_explicit and (is_tracer(x) or type(x) is ShardedArray):
+    staged = is_tracer(x) or staging()
+    if _only_checks(sharding) and (staged or type(x) is ShardedArray):
         _assert_type(x, sharding)
         return x
-    if is_tracer(x) or staging():
-        return constrained(x, sharding)
+    if staged:
+        return constrained(x, _with_axes_of_type(x, sharding))
     if not any(isinstance(entry, Unconstrained) for entry in sharding.spec.partitions):
         return device_put(x, sharding)
     split = split_of(sharding_in(x), sharding.mesh, x.ndim)
@@ -98,15 +101,47 @@ def _constrained(x: Any, sharding: Any) -> Any:
     return device_put(x, sharding.update(spec=PartitionSpec(*spec)))
 
 
+def _only_checks(sharding: NamedSharding) -> bool:
+    """Whether no axis is automatic, and the spec or the mesh that is set is about explicit ones."""
+    mesh, context = sharding.mesh, config.mesh_context[1]
+    if not mesh.are_all_axes_explicit:
+        return False
+    return any(sharding._axes) or (context is not None and context.are_all_axes_explicit)
+
+
+def _with_axes_of_type(x: Any, sharding: NamedSharding) -> NamedSharding:
+    """A sharding, of which the explicit axes are those in the type of an array.
+
+    A constraint is about automatic axes. The explicit ones stay where they are, and if the sharding
+    has some, they must be the same.
+    """
+    mesh, typed = sharding.mesh, x.aval.explicit
+    explicit = mesh.explicit_axes
+    # Inside of a shard_map over other axes, types do not show the explicit ones.
+    if not explicit or mesh.manual_axes or (typed and typed.mesh.shape != mesh.shape):
+        return sharding
+    entries: list[Any] = []
+    for entry, there in itertools.zip_longest(sharding.spec.partitions, x.aval.split):
+        if isinstance(entry, Unconstrained) and not there:
+            entries.append(entry)
+            continue
+        wanted = () if isinstance(entry, Unconstrained) else axes_of(entry)
+        if any(axis in explicit for axis in wanted) and wanted[: len(there) or 1] != there:
+            raise _wrong_type(x, sharding)
+        entries.append((*there, *(axis for axis in wanted if axis not in explicit)))
+    return sharding.update(spec=sharding.spec.update(partitions=entries))
+
+
 def _assert_type(x: Any, sharding: NamedSharding) -> None:
     """Raise ``AssertionError`` unless the type of an array has the given sharding."""
     wanted = x.aval.replicated().update(sharding=explicit_sharding(sharding, x.ndim))
     if not split_alike(x.aval, wanted):
-        raise AssertionError(
-            "with_sharding_constraint: if all axes of the mesh are explicit, it only checks the "
-            f"type of the array, which is {x.aval} instead of {wanted}. Move the array with "
-            "gnomon.sharding.reshard"
-        )
+        raise _wrong_type(x, sharding)
 
 
-__all__ = ["with_sharding_constraint"]
+def _wrong_type(x: Any, sharding: NamedSharding) -> AssertionError:
+    wanted = x.aval.replicated().update(sharding=explicit_sharding(sharding, x.ndim))
+    return AssertionError(
+        "with_sharding_constraint: along explicit axes of the mesh, it only checks the type of the "
+        f"array, which is {x.aval} instead of {wanted}. Move the array with gnomon.sharding.reshard"
+    )
