@@ -15,6 +15,7 @@ from gnomon.backends.iree.legalize.after_lowering import (
     constant_reductions,
     masks,
     moved_functions,
+    scalar_kernels,
     small_arguments,
     spread_updates,
     strided_views,
@@ -92,5 +93,6 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
         *library_products.LEGALIZATIONS,
+        *scalar_kernels.LEGALIZATIONS,
     )
 )

@@ -283,6 +283,9 @@ REPRODUCERS = {
     "wide-fusions": Reproducer(
         lambda *rows: sum(rows), tuple(np.full(4, k, f32) for k in range(60))
     ),
+    "wide-scalar-kernels": Reproducer(
+        lambda x: gnp.stack([x * (i + 2) for i in range(40)]), (f32(0.5),)
+    ),
     "small-arguments": Reproducer(lax.cumlogsumexp, (np.array([0, -40, -40], f64),), 0.0),
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
     "transposed-extrema": Reproducer(
