@@ -151,6 +151,17 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         ("a",),
     ),
     "pad": (lambda m: lambda x: m.np.pad(x, ((1, 2), (0, 0))), ("b,a",)),
+    "pad by sizes": (
+        lambda m: (
+            lambda x: (
+                m.np.pad(x, (0, x.shape[0])),
+                m.np.pad(x, x.shape[0] - 1, constant_values=2.0),
+                m.np.pad(x, ((1, x.shape[0]),), mode="edge"),
+                m.np.pad(x, (x.shape[0], 2), mode="mean"),
+            )
+        ),
+        ("a",),
+    ),
     "repeat": (lambda m: lambda x: (m.np.tile(x, (2, 1)), m.np.repeat(x, 2, axis=0)), ("b,a",)),
     "roll": (lambda m: lambda x: m.np.roll(x, 1), ("a",)),
     "sort": (lambda m: lambda x: (m.np.sort(x), m.np.argsort(x)), ("a",)),
@@ -235,6 +246,13 @@ def test_programs(name) -> None:
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
             scale = np.max(np.abs(wanted), initial=1.0)
             assert_near(np.asarray(result), np.asarray(wanted), 64, scale=float(scale))
+
+
+@pytest.mark.parametrize("mode", ["linear_ramp", "reflect", "wrap"])
+def test_pads_that_need_the_sizes_are_refused(mode) -> None:
+    (spec,) = specs(export, gn.ShapeDtypeStruct, ("a",))
+    with pytest.raises(NotImplementedError, match=f"pad: mode '{mode}' needs sizes .* a, 0, a"):
+        gn.eval_shape(lambda x: gn.numpy.pad(x, (0, x.shape[0]), mode=mode), spec)
 
 
 def test_a_program_is_that_of_the_sizes() -> None:

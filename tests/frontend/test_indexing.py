@@ -249,6 +249,19 @@ def test_indices_of_every_integer_type_keep_their_values() -> None:
             assert run_staged(lambda x, i: x[i], x, wide).tolist() == expected
 
 
+@pytest.mark.parametrize("index", [2**63 + 5, -(2**63) - 2, 2**64 + 5])
+def test_updates_beyond_64_bits_are_dropped(index) -> None:
+    x = gnp.arange(5.0)
+    indices = [index, np.array(index, np.uint64)] if 0 <= index < 2**64 else [index]
+    for i in indices:
+        for updated in (x.at[i].set(7.0), x.at[i].add(7), x.at[i].multiply(2.0)):
+            assert updated.tolist() == [0, 1, 2, 3, 4]
+        assert gn.jit(lambda x, i=i: x.at[i].set(7.0))(x).tolist() == [0, 1, 2, 3, 4]
+        assert x.at[i].set(7.0, mode="clip").tolist() == (
+            [7, 1, 2, 3, 4] if i < 0 else [0, 1, 2, 3, 7]
+        )
+
+
 def test_fill_values() -> None:
     for dtype in ("float32", "int8", "uint16", "bool", "complex64", "bfloat16"):
         value = np.ones(2).astype(dtype)

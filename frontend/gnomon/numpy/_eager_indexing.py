@@ -18,6 +18,9 @@ __all__ = ["eager_read", "eager_update", "wrapped"]
 
 Value = np.ndarray[Any, Any]
 
+# NumPy refuses indices out of bounds, and ints beyond 64 bits with an `OverflowError`.
+_REFUSED = (IndexError, OverflowError, TypeError)
+
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 
 # A view keeps the memory of the whole array: a small part of a large array is copied.
@@ -100,7 +103,7 @@ def eager_read(value: Value, index: Any) -> Any:
             return None
     try:
         out = value[index]
-    except (IndexError, TypeError):
+    except _REFUSED:
         return None
     if value.nbytes > _LARGE_BYTES and out.nbytes * _SMALL_PART < value.nbytes:
         return out.copy()
@@ -123,7 +126,7 @@ def eager_update(name: str, combine: str | None, value: Value, index: Any, new: 
             return None
     try:
         part = value[index]
-    except (IndexError, TypeError):
+    except _REFUSED:
         return None
     if update.ndim and update.shape != part.shape:
         return None

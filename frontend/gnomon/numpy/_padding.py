@@ -1,7 +1,8 @@
 """`numpy.pad`: arrays extended at their borders.
 
-Modes that repeat elements are a single read, at positions that `numpy.pad` itself computes. The
-other modes join computed values to both ends of one dimension after the other.
+Modes that repeat elements are a single read, at positions that `numpy.pad` itself computes. With
+symbolic sizes these positions are unknown, so only the ends can be repeated. The other modes join
+computed values to both ends of one dimension after the other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, with_weak_type
 from gnomon._tracing.trace import concrete_value, is_tracer
+from gnomon.dialects.symbolic.dimension import any_symbolic, is_symbolic_dim
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
@@ -84,7 +86,7 @@ def pad(
     Raises:
       ValueError: a width is negative, the mode does not take a keyword argument, or a dimension is
         empty and has no values to pad with.
-      NotImplementedError: the mode is not supported.
+      NotImplementedError: the mode is not supported, or not with symbolic sizes.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -102,13 +104,20 @@ def pad(
         raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {', '.join(unknown)}")
     if mode in ("constant", "empty"):
         return _with_constants(x, widths, kwargs.get("constant_values", 0))
+    sizes = [*x.shape, *(n for width in widths for n in width)]
     if mode == "linear_ramp":
+        if any_symbolic(sizes):
+            raise _unsupported_symbolic(mode, sizes)
         ends = _pairs("end_values", kwargs.get("end_values", 0), x.ndim)
         return _with_ramps(x, widths, ends)
     if mode in _STATISTICS:
         length = kwargs.get("stat_length")
         lengths = None if length is None else _pairs("stat_length", length, x.ndim)
         return _with_statistics(x, widths, lengths, _STATISTICS[mode])
+    if mode == "edge" and any_symbolic(sizes):
+        return _with_edges(x, widths)
+    if any_symbolic(sizes):
+        raise _unsupported_symbolic(mode, sizes)
     reflect_type = kwargs.get("reflect_type", "even")
     if reflect_type not in ("even", "odd"):
         raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
@@ -147,11 +156,19 @@ def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
             (widths[canonical_axis(axis, rank)],) = _pairs("pad_width", width, 1)
     else:
         widths = _pairs("pad_width", pad_width, rank)
-    if not all(isinstance(n, int) for width in widths for n in width):
+    sizes = [n for width in widths for n in width]
+    if not all(isinstance(n, int) or is_symbolic_dim(n) for n in sizes):
         raise TypeError(f"`pad_width` must be of integral type, got {pad_width!r}")
-    if any(n < 0 for width in widths for n in width):
+    if any(n < 0 for n in sizes):
         raise ValueError("index can't contain negative values")
     return widths
+
+
+def _unsupported_symbolic(mode: str, sizes: Sequence[Any]) -> NotImplementedError:
+    shown = ", ".join(map(str, sizes))
+    return NotImplementedError(
+        f"pad: mode {mode!r} needs sizes and widths that are ints, but they are {shown}"
+    )
 
 
 def _check_not_empty(x: Array, axis: int, mode: str) -> None:
@@ -177,6 +194,11 @@ def _ends(x: Array, axis: int, before: int, after: int) -> tuple[Array, Array]:
 
 def _with_constants(x: Array, widths: Sequence[tuple[int, int]], values: Any) -> Array:
     value = as_operand(values if not isinstance(values, (list, tuple)) else np.asarray(values))
+    if any_symbolic([n for sides in widths for n in sides]):
+        ends = broadcast_to(converted(value, x.dtype), (x.ndim, 2))
+        for axis, sides in enumerate(widths):
+            x = _with_repeated(x, axis, sides, (getitem(ends, (axis, 0)), getitem(ends, (axis, 1))))
+        return x
     if value.ndim == 0:
         config = [(low, high, 0) for low, high in widths]
         return lax.pad(x, converted(value, x.dtype), config)
@@ -187,6 +209,26 @@ def _with_constants(x: Array, widths: Sequence[tuple[int, int]], values: Any) ->
             config[axis] = (width, 0, 0) if side == 0 else (0, width, 0)
             x = lax.pad(x, converted(getitem(table, (axis, side)), x.dtype), config)
     return x
+
+
+def _with_edges(x: Array, widths: Sequence[tuple[int, int]]) -> Array:
+    """Repeat the first and the last elements along each dimension."""
+    for axis, sides in enumerate(widths):
+        if sides != (0, 0):
+            _check_not_empty(x, axis, "edge")
+            x = _with_repeated(x, axis, sides, _ends(x, axis, 1, 1))
+    return x
+
+
+def _with_repeated(
+    x: Array, axis: int, sides: tuple[int, int], values: tuple[Array, Array]
+) -> Array:
+    """Join values, repeated along a dimension, to both of its ends."""
+    parts = [
+        broadcast_to(value, (*x.shape[:axis], width, *x.shape[axis + 1 :]))
+        for value, width in zip(values, sides, strict=True)
+    ]
+    return _joined([parts[0], x, parts[1]], axis, x)
 
 
 def _with_ramps(x: Array, widths: Sequence[tuple[int, int]], ends: Pairs) -> Array:
@@ -211,14 +253,14 @@ def _with_statistics(
         before, after = (size, size) if lengths is None else lengths[axis]
         if lengths is not None and 0 in (before, after):
             raise ValueError("stat_length of 0 yields no value for padding")
-        parts = []
+        values = []
         regions = _ends(x, axis, min(before, size), min(after, size))
-        for region, width in zip(regions, sides, strict=True):
+        for region in regions:
             value = statistic(region, axis=axis, keepdims=True)
             if x.dtype.kind in "iu":
                 value = rounded(value)
-            parts.append(broadcast_to(value, (*x.shape[:axis], width, *x.shape[axis + 1 :])))
-        x = _joined([parts[0], x, parts[1]], axis, x)
+            values.append(value)
+        x = _with_repeated(x, axis, sides, (values[0], values[1]))
     return x
 
 
