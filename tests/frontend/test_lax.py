@@ -827,3 +827,18 @@ def test_dynamic_slices_at_traced_places() -> None:
             gn.vmap(lambda i: glax.dynamic_update_slice(x, new, (i,)))(index[None])[0],
             np.asarray(glax.dynamic_update_slice(x, new, (start,))),
         )
+
+
+def test_tokens() -> None:
+    first, second = glax.create_token(), glax.create_token(1.0)
+    assert type(glax.after_all(first, second)) is type(glax.after_all()) is type(first)
+
+    def f(x, token):
+        return x + 1, glax.after_all(token, glax.create_token())
+
+    number, token = gn.jit(f)(1.0, first)
+    assert number == 2 and type(token) is type(first)
+    assert type(gn.vmap(f)(gn.numpy.ones(2), first)[1]) is type(first)
+    for operands in ((1.0,), (first, gn.numpy.ones(2))):
+        with pytest.raises(TypeError, match="after_all: operands must be tokens, got"):
+            glax.after_all(*operands)

@@ -25,10 +25,6 @@ _REFS = (
 _PROCESSES = "collects profiles of other processes over gRPC, which gnomon does not use"
 _ON_GPUS = "compiled by JAX for GPUs only; lax.ppermute works on every device"
 _DEVICE_CODE = "for code of accelerators, or a feature that only XLA has"
-_TOKENS = (
-    "tokens that order XLA's infeeds and outfeeds, which gnomon does not have; effects keep their "
-    "order without them"
-)
 _RENAMED = "present under other names: GnomonTypeError, GnomonIndexError, GnomonRuntimeError"
 _HIDDEN_STATE = (
     "random numbers from a hidden state, which differ at each call; gnomon's results depend on "
@@ -55,7 +51,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "lax": {
         _ON_GPUS: "precv psend",
         _INTERNAL: "dce_sink dtype stage",
-        _TOKENS: "after_all create_token",
         _HIDDEN_STATE: "rng_uniform",
     },
     "numpy": {

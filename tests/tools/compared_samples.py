@@ -407,7 +407,7 @@ LEFT_OUT: dict[str, str] = {
         "gnp.frombuffer gnp.from_dlpack gnp.fromstring",
         "gives no array: see tests/frontend": "gnp.einsum_path gnp.promote_types gnp.result_type"
         " gnp.broadcast_shapes "
-        "lax.broadcast_shapes gnp.fromiter "
+        "lax.broadcast_shapes lax.after_all lax.create_token gnp.fromiter "
         "lax.ConvGeneralDilatedDimensionNumbers lax.PrecisionLike lax.conv_dimension_numbers "
         "lax.conv_general_permutations lax.conv_general_shape_tuple lax.conv_shape_tuple "
         "lax.conv_transpose_shape_tuple lax.padtype_to_pads lax.reduce_window_shape_tuple "

@@ -227,6 +227,7 @@ from gnomon.lax._structural import (
     transpose,
     unstack,
 )
+from gnomon.lax._tokens import after_all, create_token
 
 __all__ = [
     "AccuracyMode",
@@ -249,6 +250,7 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "after_all",
     "all_gather",
     "all_to_all",
     "approx_max_k",
@@ -302,6 +304,7 @@ __all__ = [
     "convert_element_type",
     "cos",
     "cosh",
+    "create_token",
     "cumlogsumexp",
     "cummax",
     "cummin",
