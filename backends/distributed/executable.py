@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from gnomon.backends.errors import DistributedError
 from gnomon.dialects.types import TensorType
 
 __all__ = ["Executable"]
+
+# XLA's threads see the lost connection within milliseconds.
+_TO_END_S = 1.0
 
 
 class Executable:
@@ -107,6 +111,7 @@ class Executable:
             # The call itself may wait for the other processes.
             outputs = start() if world is None else world.call(start)
         except DistributedError:
+            self._let_end()
             raise
         except RuntimeError as error:
             raise execution_error(error, f"the program {self.name} failed to start") from error
@@ -115,11 +120,7 @@ class Executable:
                 given[index].delete("it was donated to a call")
         if self._called is not None:
             *outputs, statuses = outputs
-            values = [
-                int(Buffer(part, STATUS.shape, STATUS.dtype, device).to_numpy())
-                for part, device in zip(statuses, self.local, strict=True)
-            ]
-            self._called.check(values[0])
+            self._called.check(self._status(statuses))
         return [
             [
                 Buffer(parts[position], shape, dtype, device)
@@ -127,6 +128,26 @@ class Executable:
             ]
             for position, device in enumerate(self.local)
         ]
+
+    def _status(self, parts: Sequence[Any]) -> int:
+        """Wait for all devices of this process; return the status of the calls of Python."""
+        try:
+            values = [
+                int(Buffer(part, STATUS.shape, STATUS.dtype, device).to_numpy())
+                for part, device in zip(parts, self.local, strict=True)
+            ]
+        except DistributedError:
+            self._let_end()
+            raise
+        return values[0]
+
+    def _let_end(self) -> None:
+        """Give XLA's threads time to end a program that a lost process has interrupted.
+
+        They release its Python functions then. If the interpreter ended before, it would abort.
+        """
+        if self._called is not None:
+            time.sleep(_TO_END_S)
 
     def as_text(self) -> str:
         """The optimized HLO of the program."""

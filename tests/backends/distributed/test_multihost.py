@@ -246,3 +246,26 @@ def test_calls_of_python() -> None:
         assert "compiled: [0. 1. 2.]" in each.output
     assert "of both: [0. 1. 2. 3. 4. 5. 6. 7.]" in ended[0].output
     assert "of both" not in ended[1].output
+
+
+@pytest.mark.slow
+def test_a_process_dies_in_a_callback() -> None:
+    alive, dead = run_processes("""
+        mesh = gn.make_mesh((4,), ("a",), axis_types=(gn.sharding.AxisType.Auto,))
+        x = gn.device_put(np.arange(8, dtype="f"), gn.NamedSharding(mesh, P("a")))
+
+        def die(x):
+            if process:
+                os._exit(3)
+
+        def f(x):
+            gn.debug.callback(die, x)
+            return lax.psum(x, "a")
+
+        try:
+            gn.jit(gn.shard_map(f, mesh=mesh, in_specs=P("a"), out_specs=P()))(x)
+        except gn.errors.DistributedError as error:
+            print(error)
+    """)
+    assert (alive.code, dead.code) == (0, 3), alive
+    assert "process 1 of 2 is gone" in alive.output
