@@ -522,3 +522,20 @@ def test_sharding_constraints_of_one_device() -> None:
         constrain(x, None)
     with pytest.raises(TypeError, match="takes shardings"):
         constrain(gnp.arange(3), 3)
+
+
+def test_lowering_for_a_platform(platform: NumpyBackend) -> None:
+    """The program runs on the platform's first device, and sees the platform."""
+
+    def f(x):
+        return gn.lax.platform_dependent(x, cpu=lambda x: x + 1, fake=lambda x: x + 2)
+
+    traced = gn.jit(f).trace(VALUE)
+    there = traced.lower(lowering_platforms=("fake",)).compile()(VALUE)
+    assert there.device == platform.devices()[0]
+    np.testing.assert_array_equal(np.asarray(there), VALUE + 2)
+    here = traced.lower().compile()(VALUE)
+    assert here.device == HOST
+    np.testing.assert_array_equal(np.asarray(here), VALUE + 1)
+    with pytest.raises(gn.errors.BackendUnavailable):
+        traced.lower(lowering_platforms=("nowhere",))

@@ -50,8 +50,13 @@ def test_stages_describe_arguments_and_results() -> None:
         assert str(module).strip() == lowered.as_text(dialect or "stablehlo").strip()
     with pytest.raises(ValueError, match="there is no stage 'hlo'"):
         lowered.compiler_ir("hlo")
-    with pytest.raises(NotImplementedError, match="lowering_platforms"):
-        traced.lower(lowering_platforms=("tpu",))
+    with pytest.raises(NotImplementedError, match=r"one platform, got \('cpu', 'tpu'\)"):
+        traced.lower(lowering_platforms=("cpu", "tpu"))
+    with pytest.raises(TypeError, match="a sequence of platforms, got 'cpu'"):
+        traced.lower(lowering_platforms="cpu")
+    on_the_host = traced.lower(lowering_platforms=("cpu",))
+    assert on_the_host.as_text() == lowered.as_text()
+    assert on_the_host is traced.lower(lowering_platforms=["cpu"]) is not traced.lower()
     (first, second), third = gn.jit(_step).trace(to_gnomon(state)).out_info, None
     assert first["a"].shape == (2, 3) and second.shape == (3,) and third is None
 

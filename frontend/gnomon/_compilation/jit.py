@@ -44,6 +44,7 @@ from gnomon._sharding.device import (
     default_device,
     devices_of,
     in_host_memory,
+    is_addressable,
     is_described,
 )
 from gnomon._sharding.named_sharding import NamedSharding
@@ -348,8 +349,12 @@ class JitFunction(Dispatcher, Generic[P, R]):
         call = Call(self._roles, args, kwargs)
         traced, place, shardings = self._trace_with_place(call)
 
-        def lower() -> Lowered:
-            return Lowered(self._fun, traced, call, place, shardings, keep_stages=True)
+        def lower(platform: str | None) -> Lowered:
+            found = traced, place, shardings
+            if platform is not None:
+                found = self._trace_on(call, next(filter(is_addressable, devices_of(platform))))
+            again, device, shards = found
+            return Lowered(self._fun, again, call, device, shards, keep_stages=True)
 
         return TracedFunction(call, traced, name_of(self._fun), lower)
 
@@ -410,18 +415,37 @@ class JitFunction(Dispatcher, Generic[P, R]):
             with outside_of_traces(), program_platform(place[0].platform) as asked:
                 key = self._memo_key(call, [aval_of(leaf) for leaf in call.leaves])
                 traced = self._traces.copy(key, lambda: self._trace(call))
-            shardings = Shardings(
-                self._requested,
-                call,
-                traced,
-                lambda i: f"{call.leaf_names(self._fun)[i]} of jit of {name_of(self._fun)}",
-                config.mesh_context[0],
-            )
+            shardings = self._shardings_of(call, traced)
             before, place = place, self._place_of(call, traced.captures, shardings.place)
             # The arrays that the function closes over are known only after tracing. If they change
             # the program's platform, a function that asked for the platform is traced again.
             if not asked or place[0].platform == before[0].platform:
                 return traced, place, shardings
+
+    def _trace_on(
+        self, call: Call, device: Device
+    ) -> tuple[Traced, tuple[Device, bool], Shardings]:
+        """Trace for a device that the caller has chosen."""
+        with outside_of_traces(), program_platform(device.platform):
+            key = self._memo_key(call, [aval_of(leaf) for leaf in call.leaves])
+            traced = self._traces.copy(key, lambda: self._trace(call))
+        shardings = self._shardings_of(call, traced)
+        place = shardings.place
+        if place is not None and place.platform != device.platform:
+            raise ValueError(
+                f"lower: jit of {name_of(self._fun)} has shardings on {place!r}, but is lowered "
+                f"for {device.platform!r}"
+            )
+        return traced, (place or device, True), shardings
+
+    def _shardings_of(self, call: Call, traced: Traced) -> Shardings:
+        return Shardings(
+            self._requested,
+            call,
+            traced,
+            lambda i: f"{call.leaf_names(self._fun)[i]} of jit of {name_of(self._fun)}",
+            config.mesh_context[0],
+        )
 
     def _place_of(
         self, call: Call, captures: Sequence[Array], sharded: Device | None

@@ -206,10 +206,12 @@ class TracedFunction(Stage):
       fun_name: the function's name.
     """
 
-    def __init__(self, call: Any, traced: Traced, fun_name: str, lower: Callable[[], Any]) -> None:
+    def __init__(
+        self, call: Any, traced: Traced, fun_name: str, lower: Callable[[str | None], Any]
+    ) -> None:
         super().__init__(call, traced)
         self._lower = lower
-        self._lowered: Any = None
+        self._lowered: dict[str | None, Any] = {}
         self.fun_name = fun_name
 
     @property
@@ -221,16 +223,25 @@ class TracedFunction(Stage):
         """Lower to StableHLO.
 
         Args:
-          lowering_platforms: must be None: the platform is that of the arguments' device, or of
-            the default device.
+          lowering_platforms: one platform, such as ``("cuda",)``; by default that of the arguments'
+            device, or of the default device. The program is compiled for its first device.
+
+        Raises:
+          BackendUnavailable: there is no device of the platform.
+          NotImplementedError: there are several platforms; `gnomon.export` takes several.
         """
-        if lowering_platforms is not None:
+        if isinstance(lowering_platforms, str):
+            raise TypeError(f"lower takes a sequence of platforms, got {lowering_platforms!r}")
+        platforms = tuple(lowering_platforms or ())
+        if len(platforms) > 1:
             raise NotImplementedError(
-                "lower: lowering_platforms is not supported; use gnomon.default_device"
+                f"lower: a program is lowered for one platform, got {platforms!r}; gnomon.export "
+                "exports a function for several"
             )
-        if self._lowered is None:
-            self._lowered = self._lower()
-        return self._lowered
+        platform = platforms[0] if platforms else None
+        if platform not in self._lowered:
+            self._lowered[platform] = self._lower(platform)
+        return self._lowered[platform]
 
 
 @runtime_checkable
