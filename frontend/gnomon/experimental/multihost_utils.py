@@ -31,6 +31,7 @@ __all__ = [
     "global_array_to_host_local_array",
     "host_local_array_to_global_array",
     "process_allgather",
+    "reached_preemption_sync_point",
     "sync_global_devices",
 ]
 
@@ -129,6 +130,27 @@ def sync_global_devices(name: str) -> None:
         return
     digest = hashlib.sha256(name.encode()).hexdigest()
     engine.connection.agree(f"sync_global_devices({name!r})", digest, tuple(range(process_count())))
+
+
+def reached_preemption_sync_point(step_id: int) -> bool:
+    """Whether to save the state now, because a process was asked to end.
+
+    Where machines may be taken away, a process gets the signal SIGTERM some time before. The
+    processes then agree on a step that none of them has begun, and this function is true in that
+    step, in each process. All processes must call it in each step. From the first call on, the
+    first SIGTERM does not end a process.
+
+    Args:
+      step_id: the number of the step, the same in each process, and larger at each call.
+    Returns:
+      False, without `gnomon.distributed.initialize` too.
+    Raises:
+      gnomon.errors.DistributedError: a process is gone.
+    """
+    engine: Any = platforms.host_engine()
+    if engine is None or engine.connection is None:
+        return False
+    return bool(engine.connection.reached_preemption_point(int(step_id)))
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:

@@ -85,6 +85,24 @@ def test_unreduced_arrays_of_two_processes() -> None:
     assert [each.code for each in ended] == [0, 0], ended
 
 
+def test_a_process_that_is_to_end_stops_all_at_the_same_step() -> None:
+    ended = run_processes("""
+        import os, signal, time
+        from gnomon.experimental import multihost_utils as utils
+        for step in range(2000):
+            if utils.reached_preemption_sync_point(step):
+                break
+            if step == 2 and process == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+        else:
+            raise AssertionError("the signal had no effect")
+        assert step > 2
+        utils.assert_equal(np.array(step), "the steps")
+    """)
+    assert [each.code for each in ended] == [0, 0], ended
+
+
 def test_one_process_has_no_peers() -> None:
     (only,) = run_processes(
         """
@@ -93,6 +111,7 @@ def test_one_process_has_no_peers() -> None:
         assert utils.broadcast_one_to_all(np.arange(2)).tolist() == [0, 1]
         utils.sync_global_devices("here")
         utils.assert_equal(np.ones(3))
+        assert not utils.reached_preemption_sync_point(0)
         """,
         count=1,
         connect=False,
