@@ -33,6 +33,7 @@ from gnomon.dialects.emit import (
     transpose,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sharding_rules import Split, SplitUse
 from gnomon.dialects.types import TensorType, type_of
 
 # The batching rule of a movement under the vmap that binds its name. It takes the operand, the
@@ -101,9 +102,29 @@ def _movement(
         jvp=jvp_linear,
         transpose=transpose_rule,
         batch=batch,
+        sharding=_other_dimensions,
         lower=lower,
         collective=True,
     )
+
+
+def _other_dimensions(use: SplitUse) -> list[Split]:
+    """The rule for explicit axes: they split the dimensions that stay; others are not split."""
+    params, (split,), rank = use.params, use.splits, len(use.results[0])
+    if "permutation" in params:
+        return [split]
+    removed = params["dimension"] if rank < len(split) else params.get("split")
+    if removed is not None:
+        if split[removed]:
+            raise use.fail(
+                f"dimension {removed} is split among the members, so explicit axes must not split "
+                f"it, got {use.typed(0)}"
+            )
+        split = (*split[:removed], *split[removed + 1 :])
+    if rank == len(split):
+        return [split]
+    place = params.get("concat", params.get("dimension"))
+    return [(*split[:place], (), *split[place:])]
 
 
 def _shifted(*names: str) -> Callable[[Params], Params]:

@@ -346,6 +346,40 @@ out = {{}}
 for name, make in {{{", ".join(f"{e!r}: lambda: {e}" for e in _listed(_CONSTRAINTS))}}}.items():
     out[name] = told(make)
 """
+# Axes that a shard_map does not map over stay in the types inside of it, and in those of results.
+_BESIDE = """
+    inside(lambda t: t * 2, X)(a) | inside(lambda t: xnp.sin(t).T, X, P(None, 'x'))(a)
+    inside(lambda t: t.sum(1), X)(a) | inside(lambda t: t, X)(b) | inside(lambda t: t @ t.T, X)(a)
+    inside(lambda t: lax.psum(t, 'x'), X, P())(a) | inside(lambda t: t.sum(), X)(a)
+    inside(lambda t: lax.ppermute(t, 'x', [(0, 1), (1, 0)]), X)(a)
+    inside(lambda t: reshard(t, P('y')), X)(a) | inside(lib.vmap(lambda r: r * 2), X)(a)
+    inside(lambda t: lax.all_to_all(t, 'x', 0, 0, tiled=True), P(None))(c)
+    inside(lambda t: lax.scan(lambda s, r: (s + r, r * 2), t[0] * 0, t)[1], X)(a)
+    inside(lambda t: xnp.matmul(t, t.T, out_sharding=P(None, 'y')), X)(a)
+    lib.grad(lambda t: inside(lambda t: xnp.sin(t) * t, X)(t).sum())(a)
+"""
+PROGRAMS["axes beside those of a shard_map"] = f"""
+{_BEFORE}
+X = P('x')
+c = put(np.arange(64, dtype='float32').reshape(16, 4), None, 'y')
+def inside(f, i, o=P('x')):
+    def body(t):
+        seen.append(str(lib.typeof(t)))
+        return f(t)
+    return shard_map(body, in_specs=i, out_specs=o, axis_names={{'x'}})
+def typed(make):
+    seen.clear()
+    try:
+        made = lib.jit(make)()
+    except Exception as error:
+        return kind(error)
+    value = np.asarray(reshard(made, P())).astype('float64').round(3).tolist()
+    return str(lib.typeof(made)), seen[-1:], value
+out, seen = {{}}, []
+with lib.set_mesh(m):
+    for name, make in {{{", ".join(f"{e!r}: lambda: {e}" for e in _listed(_BESIDE))}}}.items():
+        out[name] = typed(make)
+"""
 PROGRAMS["another abstract mesh"] = """
 lib.set_mesh(lib.make_mesh((4, 2), ('x', 'y')))
 a = lib.device_put(np.arange(32.0).reshape(8, 4), P('x', 'y'))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any, TypeVar, overload
 
 from gnomon import tree_util
@@ -506,7 +507,11 @@ def map_shards(
     ]
     results = with_avals(results, whole)
     if placed is not None:
-        results = give_shardings(results, specs, placed, manual)
+        whole_specs = [
+            _whole_spec(aval, spec, mesh, sizes)
+            for aval, spec in zip(traced.avals, specs, strict=True)
+        ]
+        results = give_shardings(results, whole_specs, placed, manual)
     return tree_util.tree_unflatten(traced.tree, results)
 
 
@@ -558,10 +563,34 @@ def _local_aval(
     shape = tuple(n // _parts(spec, d, mesh) for d, n in enumerate(aval.shape))
     varying = {name for names in _spec_of(spec) for name in names} if check_vma else ()
     local = aval.replicated().update(shape=shape, vma=aval.vma.union(varying))
-    if not (spec.unreduced or spec.reduced):
+    others = _other_explicit(aval, mesh, manual)
+    if not (spec.unreduced or spec.reduced or any(others)):
         return local
-    sums = spec.update(partitions=(None,) * len(shape))
-    return local.update(sharding=NamedSharding(_inner_mesh(mesh, manual), sums))
+    typed = spec.update(partitions=others)
+    return local.update(sharding=NamedSharding(_inner_mesh(mesh, manual), typed))
+
+
+def _other_explicit(
+    aval: ShapedArray, mesh: Mesh | AbstractMesh, manual: Iterable[Any]
+) -> list[tuple[Any, ...]]:
+    """For each dimension, the explicit axes in a type that are not mapped over."""
+    others = set(mesh.explicit_axes).difference(manual)
+    return [tuple(axis for axis in axes if axis in others) for axes in aval.split]
+
+
+def _whole_spec(
+    aval: ShapedArray, spec: PartitionSpec, mesh: Mesh | AbstractMesh, manual: Mapping[str, int]
+) -> PartitionSpec:
+    """The spec of a result that is joined from shards, with the axes that are not mapped over."""
+    others = _other_explicit(aval, mesh, manual)
+    if not any(others):
+        return spec
+    return spec.update(
+        partitions=[
+            (*axes_of(entry), *axes)
+            for entry, axes in zip_longest(spec.partitions, others, fillvalue=())
+        ]
+    )
 
 
 def _whole_aval(
@@ -569,6 +598,7 @@ def _whole_aval(
 ) -> ShapedArray:
     """The type of a result that is joined from shards."""
     shape = tuple(n * _parts(spec, d, mesh) for d, n in enumerate(aval.shape))
-    sharding = explicit_sharding(NamedSharding(mesh, spec), len(shape))
+    whole_spec = _whole_spec(aval, spec, mesh, manual)
+    sharding = explicit_sharding(NamedSharding(mesh, whole_spec), len(shape))
     whole = aval.replicated().update(shape=shape, sharding=sharding)
     return whole.update(vma=aval.vma.difference(manual))

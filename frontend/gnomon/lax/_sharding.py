@@ -117,8 +117,7 @@ def _with_axes_of_type(x: Any, sharding: NamedSharding) -> NamedSharding:
     """
     mesh, typed = sharding.mesh, x.aval.explicit
     explicit = mesh.explicit_axes
-    # Inside of a shard_map over other axes, types do not show the explicit ones.
-    if not explicit or mesh.manual_axes or (typed and typed.mesh.shape != mesh.shape):
+    if not explicit or (typed is not None and typed.mesh.shape != mesh.shape):
         return sharding
     entries: list[Any] = []
     for entry, there in itertools.zip_longest(sharding.spec.partitions, x.aval.split):
