@@ -89,7 +89,10 @@ def default_prng_impl(new_val: str) -> Any:
 
 
 def threefry_partitionable(new_val: bool) -> Any:
-    """A context manager for compatibility: each random bit depends only on its position."""
+    """A context manager that sets whether each random bit depends only on its position.
+
+    Otherwise it also depends on the size of its array, as in older versions of JAX.
+    """
     return config.override("gnomon_threefry_partitionable", new_val)
 
 

@@ -129,17 +129,6 @@ def _transfer_level(name: str, value: Any) -> str | None:
     return str(value)
 
 
-def _only(known: Any) -> Callable[[str, Any], Any]:
-    """The check of an option that has only one possible value here."""
-
-    def check(name: str, value: Any) -> Any:
-        if str(value).lower() not in (str(known).lower(), str(int(known is True))):
-            raise ValueError(f"config option {name} is always {known!r} here, got {value!r}")
-        return known
-
-    return check
-
-
 OPTIONS: dict[str, Option] = {
     "enable_x64": Option(
         "x64", False, "64-bit types are kept, and are the default, instead of 32-bit ones"
@@ -178,8 +167,7 @@ OPTIONS: dict[str, Option] = {
     "threefry_partitionable": Option(
         "threefry_partitionable",
         True,
-        "each random bit depends only on its position, which is always the case",
-        check=_only(True),
+        "each random bit depends only on its position, not on the size of its array",
     ),
     "enable_custom_prng": Option(
         "enable_custom_prng", False, "random.PRNGKey makes typed keys, as random.key does"

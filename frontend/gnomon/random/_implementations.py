@@ -23,6 +23,7 @@ from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._operands import broadcast, constant_like
+from gnomon.random import _halves
 
 UINT32 = np.dtype(np.uint32)
 UINT64 = np.dtype(np.uint64)
@@ -152,12 +153,28 @@ def threefry(key: Words, high: Array, low: Array) -> Words:
     return hashed(ops.threefry2x32, *key, high, low)
 
 
+def _threefry_split(key: Words, shape: Shape) -> Words:
+    if not config.threefry_partitionable:
+        return _halves.split(threefry, key, shape)
+    return hashed_counters(key, shape)
+
+
+def _threefry_bits(key: Words, bits: int, shape: Shape) -> Array:
+    if not config.threefry_partitionable:
+        return _halves.bits(threefry, key, bits, shape)
+    return joined_words(hashed_counters(key, shape), bits)
+
+
 def _threefry_split_each(keys: Words, count: int) -> list[Words]:
+    if not config.threefry_partitionable:
+        return _halves.split_each(threefry, keys, count)
     zero = constant_like(keys[0], 0)
     return [threefry(keys, zero, constant_like(zero, i)) for i in range(count)]
 
 
 def _threefry_bits_each(keys: Words, bits: int) -> Array:
+    if not config.threefry_partitionable:
+        return _halves.bits_each(threefry, keys, bits)
     zero = constant_like(keys[0], 0)
     return joined_words(threefry(keys, zero, zero), bits)
 
@@ -167,9 +184,9 @@ _THREEFRY_2 = Implementation(
     tag="fry",
     words=2,
     seed=lambda high, low: (high, low),
-    split=hashed_counters,
+    split=_threefry_split,
     fold_in=lambda key, data: threefry(key, word(0), data),
-    bits=lambda key, bits, shape: joined_words(hashed_counters(key, shape), bits),
+    bits=_threefry_bits,
     split_each=_threefry_split_each,
     bits_each=_threefry_bits_each,
 )
@@ -290,7 +307,7 @@ def _rbg_bits_each(keys: Words, bits: int) -> Array:
 
 
 def _rbg_split(key: Words, shape: Shape) -> Words:
-    return (*hashed_counters(key[:2], shape), *hashed_counters(key[2:], shape))
+    return (*_threefry_split(key[:2], shape), *_threefry_split(key[2:], shape))
 
 
 def _rbg_split_each(keys: Words, count: int) -> list[Words]:
