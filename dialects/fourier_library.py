@@ -24,7 +24,8 @@ _NUMPY: dict[str, Callable[..., np.ndarray]] = {
     "RFFT": np.fft.rfftn,
     "IRFFT": np.fft.irfftn,
 }
-# Starting a thread costs about as much as transforming this many elements.
+# Two threads are faster from twice as many elements on: 178 us instead of 289 for 65536 complex64,
+# and no faster for 32768.
 _ELEMENTS_PER_THREAD = 1 << 15
 
 

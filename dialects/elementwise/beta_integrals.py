@@ -25,21 +25,17 @@ _EPSILON = 2.0**-50
 _SETTLED = 1e-9
 
 
-def _number(o: Any, x: Value, value: float) -> Value:
-    return o.full_like(x, value)
-
-
 def _fraction(o: Any, a: Value, b: Value, x: Value) -> Value:
     """The continued fraction by Lentz's method, two terms at a time."""
     tiny = 1e-290
 
     def guarded(value: Value) -> Value:
-        is_zero = o.lt(o.abs(value), _number(o, value, tiny))
-        return o.select(is_zero, _number(o, value, tiny), value)
+        is_zero = o.lt(o.abs(value), o.full_like(value, tiny))
+        return o.select(is_zero, o.full_like(value, tiny), value)
 
     def step(a: Value, b: Value, x: Value, *carries: Value) -> list[Value]:
         n, limit, c, d, h, _ = carries
-        one = _number(o, n, 1)
+        one = o.full_like(n, 1)
         n = o.add(n, one)
         place = o.add(a, o.add(n, n))
         even = o.div(o.mul(o.mul(n, o.sub(b, n)), x), o.mul(o.sub(place, one), place))
@@ -58,22 +54,22 @@ def _fraction(o: Any, a: Value, b: Value, x: Value) -> Value:
         return [n, limit, c, d, h, o.sub(change, one)]
 
     def pending(n: Value, limit: Value, c: Value, d: Value, h: Value, change: Value) -> Value:
-        moves = o.gt(o.abs(change), _number(o, n, _EPSILON))
+        moves = o.gt(o.abs(change), o.full_like(n, _EPSILON))
         return o.and_(moves, o.lt(n, limit))
 
     one, zero = o.div(a, a), o.sub(a, a)
     first = o.div(o.mul(o.add(a, b), x), o.add(a, one))
     d = o.div(one, guarded(o.sub(one, first)))
     # The number of terms grows with the square root of the larger parameter.
-    root = o.mul(_number(o, a, 6), o.sqrt(o.max(a, b)))
-    limit = o.min(o.add(_number(o, a, 100), root), _number(o, a, 1e5))
+    root = o.mul(o.full_like(a, 6), o.sqrt(o.max(a, b)))
+    limit = o.min(o.add(o.full_like(a, 100), root), o.full_like(a, 1e5))
     n, _, _, _, h, change = o.loop(pending, step, [a, b, x], [zero, limit, one, d, d, one])
-    lost = o.gt(o.abs(change), _number(o, n, _SETTLED))
-    return o.select(lost, _number(o, n, np.nan), h)
+    lost = o.gt(o.abs(change), o.full_like(n, _SETTLED))
+    return o.select(lost, o.full_like(n, np.nan), h)
 
 
 def _regular(o: Any, a: Value, b: Value, x: Value) -> Value:
-    one, two = _number(o, a, 1), _number(o, a, 2)
+    one, two = o.full_like(a, 1), o.full_like(a, 2)
     y = o.sub(one, x)
     total = o.add(a, o.add(b, two))
     is_mirrored = o.gt(x, o.div(o.add(a, one), total))
@@ -85,11 +81,11 @@ def _regular(o: Any, a: Value, b: Value, x: Value) -> Value:
 
 
 def _betainc(o: Any, a: Value, b: Value, x: Value) -> Value:
-    zero, one, nan = (_number(o, a, v) for v in (0, 1, np.nan))
-    inf = _number(o, a, np.inf)
+    zero, one, nan = (o.full_like(a, v) for v in (0, 1, np.nan))
+    inf = o.full_like(a, np.inf)
     regular = o.and_(o.and_(o.gt(a, zero), o.lt(a, inf)), o.and_(o.gt(b, zero), o.lt(b, inf)))
     regular = o.and_(regular, o.and_(o.gt(x, zero), o.lt(x, one)))
-    half = _number(o, a, 0.5)
+    half = o.full_like(a, 0.5)
     value = _regular(
         o, o.select(regular, a, one), o.select(regular, b, one), o.select(regular, x, half)
     )

@@ -35,15 +35,11 @@ from gnomon.dialects.types import FLOATING
 Value = Any
 
 
-def _number(o: Any, x: Value, value: float) -> Value:
-    return o.full_like(x, value)
-
-
 def _parts(o: Any, x: Value, high: float, low: float) -> tuple[Value, Value | None]:
     """A constant that is the sum of two f64, in two parts of the format of ``x``."""
     dtype = dtype_of(x)
     first = float(dtype.type(high))
-    return _number(o, x, first), _number(o, x, (high - first) + low) if o.keeps_errors else None
+    return o.full_like(x, first), o.full_like(x, (high - first) + low) if o.keeps_errors else None
 
 
 def _plus(o: Any, a: Pair, b: Pair) -> Pair:
@@ -80,37 +76,37 @@ _HALF_LOG_2PI = (0.9189385332046728, -3.8782941580672414e-17)
 
 def _stirling(o: Any, y: Value, logarithm_of_y: Pair) -> Pair:
     """The lgamma of a large number, given its logarithm."""
-    inverse = o.div(_number(o, y, 1), y)
+    inverse = o.div(o.full_like(y, 1), y)
     series = o.mul(inverse, horner(o, o.mul(inverse, inverse), _STIRLING_NEARER))
     # (y - 1/2) (log y - 1) - 1/2 + log(2 pi) / 2, arranged so that infinity gives infinity.
-    less = exact_sum(o, logarithm_of_y.high, _number(o, y, -1))
+    less = exact_sum(o, logarithm_of_y.high, o.full_like(y, -1))
     less = Pair(less.high, sum_of_lows(o, less.low, logarithm_of_y.low))
-    grown = product(o, Pair(o.sub(y, _number(o, y, 0.5))), less)
+    grown = product(o, Pair(o.sub(y, o.full_like(y, 0.5))), less)
     first, second = _parts(o, y, *_HALF_LOG_2PI)
-    constant = Pair(o.sub(first, _number(o, y, 0.5)), second)
+    constant = Pair(o.sub(first, o.full_like(y, 0.5)), second)
     total = _plus(o, grown, constant)
     if total.low is None:
         return Pair(o.add(total.high, series))
     # For huge numbers the parts of products overflow, and have no digits that matter.
-    is_huge = o.gt(y, _number(o, y, 2.0**60))
-    low = o.select(is_huge, _number(o, y, 0), o.add(total.low, series))
+    is_huge = o.gt(y, o.full_like(y, 2.0**60))
+    low = o.select(is_huge, o.full_like(y, 0), o.add(total.low, series))
     return Pair(o.select(is_huge, grown.high, total.high), low)
 
 
 def _lgamma_positive(o: Any, y: Value) -> tuple[Pair, Value]:
     """The lgamma of a number of at least one half, and about its slope."""
-    one, zero = _number(o, y, 1), _number(o, y, 0)
+    one, zero = o.full_like(y, 1), o.full_like(y, 0)
     # Shift into [1.5, 2.5): up by one, or down while accumulating the product of the factors.
-    is_small, is_far = o.lt(y, _number(o, y, 1.5)), o.ge(y, _number(o, y, _FAR))
+    is_small, is_far = o.lt(y, o.full_like(y, 1.5)), o.ge(y, o.full_like(y, _FAR))
     moved, factors = o.select(is_small, o.add(y, one), y), Pair(one)
     for i in range(_SHIFTS):
-        above = o.ge(moved, _number(o, y, 2.5))
+        above = o.ge(moved, o.full_like(y, 2.5))
         moved = o.select(above, o.sub(moved, one), moved)
         factor = Pair(o.select(above, moved, one))
         factors = product(o, factors, factor) if i else factor
     # Computing y + 1 - 2 would lose the digits in which y differs from 1.
-    from_two = o.select(is_small, o.sub(y, one), o.sub(moved, _number(o, y, 2)))
-    center = o.mul(o.sub(moved, _number(o, y, 2)), _number(o, y, 2))
+    from_two = o.select(is_small, o.sub(y, one), o.sub(moved, o.full_like(y, 2)))
+    center = o.mul(o.sub(moved, o.full_like(y, 2)), o.full_like(y, 2))
     fitted = polynomial(o, center, LGAMMA[dtype_of(y)], steps=2)
     # (y - 1) (y - 2) times the polynomial, which cancels with the logarithm near the minimum.
     outer = _plus(o, fitted, product(o, Pair(from_two), fitted))
@@ -119,9 +115,9 @@ def _lgamma_positive(o: Any, y: Value) -> tuple[Pair, Value]:
     logarithm_of = logarithm(o, argument)
     signed = _chosen(o, is_small, _negative(o, logarithm_of), logarithm_of)
     near = _plus(o, signed, inner)
-    far = _stirling(o, o.max(y, _number(o, y, _FAR)), logarithm_of)
+    far = _stirling(o, o.max(y, o.full_like(y, _FAR)), logarithm_of)
     # The slope is digamma, to about a tenth; it only multiplies a rounding error.
-    about = o.mul(_number(o, y, 2.1), o.sub(one, o.div(_number(o, y, 1.46), y)))
+    about = o.mul(o.full_like(y, 2.1), o.sub(one, o.div(o.full_like(y, 1.46), y)))
     return _chosen(o, is_far, far, near), o.select(is_far, logarithm_of.high, about)
 
 
@@ -135,20 +131,20 @@ _SINE = tuple((-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k + 1) for k i
 
 def _distance_to_integer(o: Any, x: Value) -> Value:
     fraction = o.sub(x, o.floor(x))
-    return o.min(fraction, o.sub(_number(o, x, 1), fraction))
+    return o.min(fraction, o.sub(o.full_like(x, 1), fraction))
 
 
 def _lgamma(o: Any, x: Value) -> Value:
-    one, zero, inf = _number(o, x, 1), _number(o, x, 0), _number(o, x, np.inf)
-    reflected = o.lt(x, _number(o, x, 0.5))
+    one, zero, inf = o.full_like(x, 1), o.full_like(x, 0), o.full_like(x, np.inf)
+    reflected = o.lt(x, o.full_like(x, 0.5))
     away = exact_sum(o, one, o.neg(x))
     value, slope = _lgamma_positive(o, o.select(reflected, away.high, x))
     # gamma(x) gamma(1 - x) = pi / sin(pi x), infinite at the poles
     distance, size = _distance_to_integer(o, o.abs(x)), o.abs(x)
     sine = product(o, Pair(distance), polynomial(o, o.mul(distance, distance), _SINE))
     # Subnormal numbers have no pair of parts; there -log |x| is accurate.
-    is_tiny = o.lt(size, _number(o, x, 1e-20))
-    is_pole = o.or_(o.eq(distance, zero), o.eq(x, _number(o, x, -np.inf)))
+    is_tiny = o.lt(size, o.full_like(x, 1e-20))
+    is_pole = o.or_(o.eq(distance, zero), o.eq(x, o.full_like(x, -np.inf)))
     sine = _chosen(o, o.or_(is_tiny, is_pole), Pair(one, _absent(o, zero)), sine)
     below = _plus(o, value, logarithm(o, sine))
     if away.low is not None:
@@ -157,7 +153,7 @@ def _lgamma(o: Any, x: Value) -> Value:
     mirrored = o.select(is_tiny, o.neg(o.log(size)), mirrored)
     mirrored = o.select(o.or_(is_pole, o.ne(x, x)), o.add(o.abs(x), inf), mirrored)
     whole = o.select(o.eq(x, inf), inf, joined(o, value))
-    return o.select(o.lt(x, _number(o, x, 0.5)), mirrored, whole)
+    return o.select(o.lt(x, o.full_like(x, 0.5)), mirrored, whole)
 
 
 # ---------------------------------------------------------------------------------------- digamma
@@ -170,9 +166,9 @@ _ZERO_OF_DIGAMMA = (0.46163214496836236, -1.5522348162858677e-17)
 
 def _digamma_positive(o: Any, y: Value) -> Pair:
     """The digamma of a number of at least one half."""
-    one, zero = _number(o, y, 1), _number(o, y, 0)
+    one, zero = o.full_like(y, 1), o.full_like(y, 0)
     # digamma(1 + t) for t in [0, 1), and the sum of the reciprocals that lead from there to y.
-    below, is_far = o.lt(y, one), o.ge(y, _number(o, y, _DIGAMMA_FAR))
+    below, is_far = o.lt(y, one), o.ge(y, o.full_like(y, _DIGAMMA_FAR))
     t = o.select(below, y, o.sub(y, one))
     total = Pair(o.select(below, o.neg(o.div(one, y)), zero))
     for _ in range(_DIGAMMA_SHIFTS):
@@ -184,10 +180,10 @@ def _digamma_positive(o: Any, y: Value) -> Pair:
     apart = exact_sum(o, t, o.neg(first))
     if second is not None:
         apart = Pair(apart.high, o.sub(apart.low, second))
-    half = _number(o, y, 0.5)
-    middle = o.mul(o.sub(t, half), _number(o, y, 2))
+    half = o.full_like(y, 0.5)
+    middle = o.mul(o.sub(t, half), o.full_like(y, 2))
     near = _plus(o, product(o, apart, polynomial(o, middle, DIGAMMA[dtype_of(y)])), total)
-    far_y = o.max(y, _number(o, y, _DIGAMMA_FAR))
+    far_y = o.max(y, o.full_like(y, _DIGAMMA_FAR))
     inverse = o.div(one, far_y)
     square = o.mul(inverse, inverse)
     series = o.mul(square, horner(o, square, _DIGAMMA_SERIES))
@@ -196,8 +192,8 @@ def _digamma_positive(o: Any, y: Value) -> Pair:
 
 
 def _digamma(o: Any, x: Value) -> Value:
-    one, zero, inf = _number(o, x, 1), _number(o, x, 0), _number(o, x, np.inf)
-    reflected = o.lt(x, _number(o, x, 0.5))
+    one, zero, inf = o.full_like(x, 1), o.full_like(x, 0), o.full_like(x, np.inf)
+    reflected = o.lt(x, o.full_like(x, 0.5))
     away = exact_sum(o, one, o.neg(x))
     y = o.select(reflected, away.high, x)
     value = _digamma_positive(o, y)
@@ -206,12 +202,12 @@ def _digamma(o: Any, x: Value) -> Value:
     is_pole = o.eq(offset, zero)
     size = o.select(is_pole, one, o.abs(offset))
     square = exact_product(o, size, size)
-    four = _number(o, x, -4)
+    four = o.full_like(x, -4)
     lower = exact_sum(o, one, o.mul(four, square.high))
     if square.low is not None:
         lower = Pair(lower.high, o.add(lower.low, o.mul(four, square.low)))
-    eighth = _number(o, x, 0.125)
-    place = o.mul(o.sub(square.high, eighth), _number(o, x, 8))
+    eighth = o.full_like(x, 0.125)
+    place = o.mul(o.sub(square.high, eighth), o.full_like(x, 8))
     factor = polynomial(o, place, COTANGENT[dtype_of(x)], steps=2)
     cotangent = quotient(o, product(o, lower, factor), Pair(size))
     is_right = o.gt(offset, zero)
@@ -219,13 +215,13 @@ def _digamma(o: Any, x: Value) -> Value:
     if mirrored.low is not None:
         # The slope of digamma is 1 / y + 1 / (2 y**2), to about a fifth.
         inverse = o.div(one, y)
-        slope = o.add(inverse, o.mul(_number(o, x, 0.5), o.mul(inverse, inverse)))
+        slope = o.add(inverse, o.mul(o.full_like(x, 0.5), o.mul(inverse, inverse)))
         moved = o.mul(away.low, slope)
         mirrored = Pair(mirrored.high, o.add(mirrored.low, moved))
     # Next to a pole the low parts overflow.
-    is_near = o.lt(size, _number(o, x, 1e-20))
+    is_near = o.lt(size, o.full_like(x, 1e-20))
     result = o.select(is_near, o.neg(o.div(one, offset)), joined(o, mirrored))
-    result = o.select(is_pole, _number(o, x, np.nan), result)
+    result = o.select(is_pole, o.full_like(x, np.nan), result)
     whole = o.select(o.eq(x, inf), inf, joined(o, value))
     return o.select(reflected, result, whole)
 
@@ -262,42 +258,42 @@ def _power(o: Any, base: Pair, exponent: Value) -> Pair:
     if base.low is None:
         return Pair(power)
     change = o.mul(power, o.div(o.mul(exponent, base.low), base.high))
-    is_plain = o.lt(o.abs(change), _number(o, power, np.inf))
-    return Pair(power, o.select(is_plain, change, _number(o, power, 0)))
+    is_plain = o.lt(o.abs(change), o.full_like(power, np.inf))
+    return Pair(power, o.select(is_plain, change, o.full_like(power, 0)))
 
 
 def _zeta_positive(o: Any, x: Value, q: Value) -> Pair:
     """The sum for x > 1 and q > 0: ten terms, then the Euler-Maclaurin formula for the rest."""
-    inf = _number(o, x, np.inf)
+    inf = o.full_like(x, np.inf)
     power = o.neg(x)
     total = Pair(o.pow(q, power))
     for i in range(1, _ZETA_TERMS):
-        total = _plus(o, _power(o, exact_sum(o, q, _number(o, x, i)), power), total)
-    base = exact_sum(o, q, _number(o, x, _ZETA_TERMS))
+        total = _plus(o, _power(o, exact_sum(o, q, o.full_like(x, i)), power), total)
+    base = exact_sum(o, q, o.full_like(x, _ZETA_TERMS))
     a, whole = base.high, _power(o, base, power)
     last = whole.high
     above = product(o, whole, base)
-    integral = quotient(o, above, exact_sum(o, x, _number(o, x, -1)))
+    integral = quotient(o, above, exact_sum(o, x, o.full_like(x, -1)))
     # Here 0 * infinity is 0, a sum of zeros.
     is_plain = o.and_(o.lt(o.abs(integral.high), inf), o.lt(a, inf))
     plain = o.select(o.eq(a, inf), last, integral.high)
     if integral.low is not None:
-        integral = Pair(plain, o.select(is_plain, integral.low, _number(o, x, 0)))
+        integral = Pair(plain, o.select(is_plain, integral.low, o.full_like(x, 0)))
     else:
         integral = Pair(plain)
     total = _plus(o, total, integral)
-    rest = o.mul(_number(o, x, 0.5), last)
+    rest = o.mul(o.full_like(x, 0.5), last)
     term = o.div(o.mul(last, x), a)
     square = o.mul(a, a)
-    correction = o.mul(term, _number(o, x, _ZETA_SERIES[0]))
+    correction = o.mul(term, o.full_like(x, _ZETA_SERIES[0]))
     for i, coefficient in enumerate(_ZETA_SERIES[1:]):
-        rising = o.mul(o.add(x, _number(o, x, 2 * i + 1)), o.add(x, _number(o, x, 2 * i + 2)))
+        rising = o.mul(o.add(x, o.full_like(x, 2 * i + 1)), o.add(x, o.full_like(x, 2 * i + 2)))
         term = o.mul(term, o.div(rising, square))
-        correction = o.add(correction, o.mul(term, _number(o, x, coefficient)))
+        correction = o.add(correction, o.mul(term, o.full_like(x, coefficient)))
     rest = o.add(rest, correction)
     # Infinite sums have no low part.
     rest = rest if total.low is None else o.add(rest, total.low)
-    return Pair(total.high, o.select(o.lt(total.high, inf), rest, _number(o, x, 0)))
+    return Pair(total.high, o.select(o.lt(total.high, inf), rest, o.full_like(x, 0)))
 
 
 def _zeta(o: Any, x: Value, q: Value) -> Value:
@@ -305,8 +301,8 @@ def _zeta(o: Any, x: Value, q: Value) -> Value:
 
 
 def _zeta_pair(o: Any, x: Value, q: Value) -> Pair:
-    one, zero = _number(o, x, 1), _number(o, x, 0)
-    nan, inf = _number(o, x, np.nan), _number(o, x, np.inf)
+    one, zero = o.full_like(x, 1), o.full_like(x, 0)
+    nan, inf = o.full_like(x, np.nan), o.full_like(x, np.inf)
     is_negative = o.lt(q, zero)
     # The bases are q, q + 1, ... The absolute values of the negative ones run from the fraction of
     # -q up to -q, and their integer powers differ only in sign from those of the bases, so their
@@ -315,7 +311,7 @@ def _zeta_pair(o: Any, x: Value, q: Value) -> Pair:
     first = o.sub(mirrored, o.floor(mirrored))
     whole = joined(o, _zeta_positive(o, x, first))
     above = joined(o, _zeta_positive(o, x, o.sub(one, q)))
-    half = o.mul(x, _number(o, x, 0.5))
+    half = o.mul(x, o.full_like(x, 0.5))
     # The difference is nan for an infinite exponent, which is not even.
     is_even = o.eq(o.sub(half, o.floor(half)), zero)
     found = _zeta_positive(o, x, o.select(is_negative, o.sub(q, o.floor(q)), q))
@@ -346,23 +342,23 @@ def _zeta_by_exponent(o: Any, x: Value, q: Value) -> Value:
 
     _, total = falling(q)
     for i in range(1, _ZETA_TERMS):
-        total = o.add(total, falling(o.add(q, _number(o, x, i)))[1])
-    a = o.add(q, _number(o, x, _ZETA_TERMS))
+        total = o.add(total, falling(o.add(q, o.full_like(x, i)))[1])
+    a = o.add(q, o.full_like(x, _ZETA_TERMS))
     last, last_slope = falling(a)
-    above = o.sub(x, _number(o, x, 1))
+    above = o.sub(x, o.full_like(x, 1))
     integral = o.mul(o.div(a, above), o.sub(last_slope, o.div(last, above)))
-    total = o.add(total, o.add(integral, o.mul(_number(o, x, 0.5), last_slope)))
+    total = o.add(total, o.add(integral, o.mul(o.full_like(x, 0.5), last_slope)))
     term, slope = o.div(o.mul(last, x), a), o.div(o.add(o.mul(last_slope, x), last), a)
     square = o.mul(a, a)
-    total = o.add(total, o.mul(slope, _number(o, x, _ZETA_SERIES[0])))
+    total = o.add(total, o.mul(slope, o.full_like(x, _ZETA_SERIES[0])))
     for i, coefficient in enumerate(_ZETA_SERIES[1:]):
-        one, two = o.add(x, _number(o, x, 2 * i + 1)), o.add(x, _number(o, x, 2 * i + 2))
+        one, two = o.add(x, o.full_like(x, 2 * i + 1)), o.add(x, o.full_like(x, 2 * i + 2))
         rising, rising_slope = o.mul(one, two), o.add(one, two)
         slope = o.div(o.add(o.mul(slope, rising), o.mul(term, rising_slope)), square)
         term = o.mul(term, o.div(rising, square))
-        total = o.add(total, o.mul(slope, _number(o, x, coefficient)))
-    defined = o.and_(o.gt(q, _number(o, x, 0)), o.gt(x, _number(o, x, 1)))
-    return o.select(defined, total, _number(o, x, np.nan))
+        total = o.add(total, o.mul(slope, o.full_like(x, coefficient)))
+    defined = o.and_(o.gt(q, o.full_like(x, 0)), o.gt(x, o.full_like(x, 1)))
+    return o.select(defined, total, o.full_like(x, np.nan))
 
 
 # Products of integers up to this one are exact, even in f32.
@@ -371,13 +367,13 @@ _EXACT_FACTORIAL = 12
 
 def _factorial(o: Any, n: Value) -> Value:
     """The factorial of a non-negative integer."""
-    one = _number(o, n, 1)
+    one = o.full_like(n, 1)
     small = one
     for k in range(2, _EXACT_FACTORIAL + 1):
-        factor = _number(o, n, k)
+        factor = o.full_like(n, k)
         small = o.mul(small, o.select(o.ge(n, factor), factor, one))
     # Beyond 200 the factorial is infinite in every format.
-    least, most = _number(o, n, _EXACT_FACTORIAL + 1), _number(o, n, 200)
+    least, most = o.full_like(n, _EXACT_FACTORIAL + 1), o.full_like(n, 200)
     y = o.add(o.min(o.max(n, least), most), one)
     power, count = exponential(o, _stirling(o, y, logarithm(o, Pair(y))))
     large = scaled(o, joined(o, power), count)
@@ -385,21 +381,21 @@ def _factorial(o: Any, n: Value) -> Value:
 
 
 def _polygamma(o: Any, n: Value, x: Value) -> Value:
-    one, zero = _number(o, x, 1), _number(o, x, 0)
+    one, zero = o.full_like(x, 1), o.full_like(x, 0)
     order = o.add(n, one)
     # Call the algorithms, not the ops: a backend that expands this op afterwards legalizes only
     # elementary functions, not series.
     magnitude = product(o, Pair(_factorial(o, n)), _zeta_pair(o, order, x))
     # Next to overflow the low parts overflow.
-    half = _number(o, x, float(np.finfo(dtype_of(x)).max) / 2)
+    half = o.full_like(x, float(np.finfo(dtype_of(x)).max) / 2)
     is_plain = o.lt(o.abs(magnitude.high), half)
     magnitude = o.select(is_plain, joined(o, magnitude), magnitude.high)
-    half = o.mul(n, _number(o, x, 0.5))
+    half = o.mul(n, o.full_like(x, 0.5))
     is_even = o.eq(half, o.floor(half))
     value = o.select(is_even, o.neg(magnitude), magnitude)
     value = o.select(o.eq(n, zero), _digamma(o, x), value)
     is_order = o.and_(o.eq(n, o.floor(n)), o.ge(n, zero))
-    return o.select(is_order, value, _number(o, x, np.nan))
+    return o.select(is_order, value, o.full_like(x, np.nan))
 
 
 def _zeta_by_base(x: Value, q: Value, out: Value) -> Value:

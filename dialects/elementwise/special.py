@@ -46,14 +46,10 @@ from gnomon.dialects.types import FLOATING
 Value = Any
 
 
-def _number(o: Any, x: Value, value: float) -> Value:
-    return o.full_like(x, value)
-
-
 def _fitted(o: Any, x: Value, table: Polynomial, low: float, high: float) -> Value:
     """Evaluate a tabulated polynomial, whose variable maps x in [low, high] to [-1, 1]."""
     half = (high - low) / 2
-    t = o.mul(o.sub(x, _number(o, x, low + half)), _number(o, x, 1 / half))
+    t = o.mul(o.sub(x, o.full_like(x, low + half)), o.full_like(x, 1 / half))
     return horner(o, t, table[dtype_of(x)])
 
 
@@ -62,14 +58,14 @@ def _fitted_pair(
 ) -> Pair:
     """The same with a rounding error; see `polynomial`."""
     half = (high - low) / 2
-    shifted = exact_sum(o, x, _number(o, x, -low - half))
-    t, t_low = (None if part is None else o.mul(part, _number(o, x, 1 / half)) for part in shifted)
+    shifted = exact_sum(o, x, o.full_like(x, -low - half))
+    t, t_low = (None if part is None else o.mul(part, o.full_like(x, 1 / half)) for part in shifted)
     return polynomial(o, t, table[dtype_of(x)], steps, t_low)
 
 
 def _signed(o: Any, magnitude: Value, x: Value) -> Value:
     """``magnitude`` if x >= 0, its negative if x < 0."""
-    return o.select(o.lt(x, _number(o, x, 0)), o.neg(magnitude), magnitude)
+    return o.select(o.lt(x, o.full_like(x, 0)), o.neg(magnitude), magnitude)
 
 
 # ------------------------------------------------------------------------------------------- error
@@ -84,8 +80,8 @@ def _erfc_positive(o: Any, x: Value) -> Value:
     """The complementary error function of a non-negative number."""
     # Beyond this the result is 0 in the format; infinity would give nan.
     limit = 30 if dtype_of(x) == np.float64 else 11
-    x = o.min(x, _number(o, x, limit))
-    four, one = _number(o, x, 4), _number(o, x, 1)
+    x = o.min(x, o.full_like(x, limit))
+    four, one = o.full_like(x, 4), o.full_like(x, 1)
     fraction = o.div(o.sub(x, four), o.add(x, four))
     series = polynomial(o, fraction, ERFCX[dtype_of(x)])
     factor = quotient(o, series, exact_sum(o, one, o.add(x, x)))
@@ -96,41 +92,41 @@ def _erfc_positive(o: Any, x: Value) -> Value:
 
 
 def _erf(o: Any, x: Value) -> Value:
-    magnitude, one = o.abs(x), _number(o, x, 1)
+    magnitude, one = o.abs(x), o.full_like(x, 1)
     far = _signed(o, o.sub(one, _erfc_positive(o, magnitude)), x)
     return o.select(o.lt(magnitude, one), _erf_near(o, x), far)
 
 
 def _erfc(o: Any, x: Value) -> Value:
-    magnitude, one = o.abs(x), _number(o, x, 1)
+    magnitude, one = o.abs(x), o.full_like(x, 1)
     positive = _erfc_positive(o, magnitude)
-    is_negative = o.lt(x, _number(o, x, 0))
-    far = o.select(is_negative, o.sub(_number(o, x, 2), positive), positive)
-    is_near = o.lt(magnitude, _number(o, x, 0.5))
+    is_negative = o.lt(x, o.full_like(x, 0))
+    far = o.select(is_negative, o.sub(o.full_like(x, 2), positive), positive)
+    is_near = o.lt(magnitude, o.full_like(x, 0.5))
     return o.select(is_near, o.sub(one, _erf_near(o, x)), far)
 
 
 def _erf_inv_place(o: Any, x: Value) -> Value:
     """The variable in which the polynomials of ``erf_inv`` are well conditioned."""
-    one = _number(o, x, 1)
+    one = o.full_like(x, 1)
     return o.neg(o.log(o.mul(o.sub(one, x), o.add(one, x))))
 
 
 def _erf_inv(o: Any, x: Value, w: Value) -> Value:
-    one = _number(o, x, 1)
+    one = o.full_like(x, 1)
     center = _fitted_pair(o, w, ERFINV_CENTER, 0, 6.25, steps=2)
     center = product(o, Pair(x), center)
-    root = o.sqrt(o.max(w, _number(o, x, 0)))
+    root = o.sqrt(o.max(w, o.full_like(x, 0)))
     ratio = _fitted(o, root, ERFINV_MIDDLE, 2.5, 4.25)
     if dtype_of(x) in ERFINV_TAIL:
         tail = _fitted(o, root, ERFINV_TAIL, 4.25, 6.25)
-        ratio = o.select(o.lt(root, _number(o, x, 4.25)), ratio, tail)
-    ratio = o.select(o.eq(o.abs(x), one), _number(o, x, np.inf), ratio)
+        ratio = o.select(o.lt(root, o.full_like(x, 4.25)), ratio, tail)
+    ratio = o.select(o.eq(o.abs(x), one), o.full_like(x, np.inf), ratio)
     # Outside of [-1, 1], w is nan as the logarithm of a negative number.
     ratio = o.select(o.ne(w, w), w, ratio)
     # The low part may be a zero of the other sign.
-    value = o.select(o.eq(x, _number(o, x, 0)), x, joined(o, center))
-    return o.select(o.lt(w, _number(o, x, 6.25)), value, o.mul(x, ratio))
+    value = o.select(o.eq(x, o.full_like(x, 0)), x, joined(o, center))
+    return o.select(o.lt(w, o.full_like(x, 6.25)), value, o.mul(x, ratio))
 
 
 erf = unary(
@@ -166,27 +162,27 @@ def _bessel_far(o: Any, x: Value, table: Polynomial) -> Value:
     if square.low is not None:
         lost = o.sub(o.sub(x, square.high), square.low)
         # Near infinity the square overflows.
-        lost = o.select(o.lt(x, _number(o, x, 2.0**100)), lost, _number(o, x, 0))
+        lost = o.select(o.lt(x, o.full_like(x, 2.0**100)), lost, o.full_like(x, 0))
         divisor = Pair(root, o.div(lost, o.add(root, root)))
-    series = _fitted_pair(o, o.div(_number(o, x, 8), x), table, 0, 1)
+    series = _fitted_pair(o, o.div(o.full_like(x, 8), x), table, 0, 1)
     value = quotient(o, series, divisor)
     # An infinite divisor has no remainder.
-    return o.select(o.eq(x, _number(o, x, np.inf)), _number(o, x, 0), joined(o, value))
+    return o.select(o.eq(x, o.full_like(x, np.inf)), o.full_like(x, 0), joined(o, value))
 
 
 def _bessel_i0e(o: Any, x: Value) -> Value:
-    magnitude, eight = o.abs(x), _number(o, x, 8)
+    magnitude, eight = o.abs(x), o.full_like(x, 8)
     near = o.min(magnitude, eight)
-    flat = exact_sum(o, _number(o, x, 1), o.mul(near, _number(o, x, 0.75)))
+    flat = exact_sum(o, o.full_like(x, 1), o.mul(near, o.full_like(x, 0.75)))
     inner = joined(o, quotient(o, _fitted_pair(o, near, I0E_NEAR, 0, 8, steps=2), flat))
     outer = _bessel_far(o, o.max(magnitude, eight), I0E_FAR)
     return o.select(o.gt(magnitude, eight), outer, inner)
 
 
 def _bessel_i1e(o: Any, x: Value) -> Value:
-    magnitude, eight, two = o.abs(x), _number(o, x, 8), _number(o, x, 2)
+    magnitude, eight, two = o.abs(x), o.full_like(x, 8), o.full_like(x, 2)
     near = o.min(magnitude, eight)
-    slope = exact_sum(o, two, o.mul(near, _number(o, x, 0.65625)))
+    slope = exact_sum(o, two, o.mul(near, o.full_like(x, 0.65625)))
     grown = product(o, Pair(near), slope)
     flat = exact_sum(o, two, grown.high)
     flat = Pair(flat.high, sum_of_lows(o, flat.low, grown.low))
@@ -194,7 +190,7 @@ def _bessel_i1e(o: Any, x: Value) -> Value:
     signed_near = o.max(o.min(x, eight), o.neg(eight))
     # The low part may be a zero of the other sign.
     inner = product(o, Pair(signed_near), ratio)
-    inner = o.select(o.eq(x, _number(o, x, 0)), x, joined(o, inner))
+    inner = o.select(o.eq(x, o.full_like(x, 0)), x, joined(o, inner))
     outer = _bessel_far(o, o.max(magnitude, eight), I1E_FAR)
     return o.select(o.gt(magnitude, eight), _signed(o, outer, x), inner)
 

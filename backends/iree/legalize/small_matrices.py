@@ -33,7 +33,9 @@ LARGEST = 4
 LARGEST_IN_LOOPS = 8
 # The most elements of a batch of systems; for more, LAPACK is faster.
 _MOST = 1 << 14
-# The most elements of a batch for which a loop that solves it may become a kernel.
+# The most elements of a batch that is written out in loops. A loop of 50 solutions of 16 systems of
+# 8 unknowns is one kernel (0.04 ms; 1.3 with calls). With 32 systems it is none: it takes 2.3 ms
+# (1.7 with calls), and 14 s to compile.
 _MOST_IN_KERNELS = 1 << 10
 
 _REAL = (np.dtype(np.float32), np.dtype(np.float64))

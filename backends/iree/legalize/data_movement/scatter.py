@@ -41,7 +41,7 @@ from gnomon.dialects.emit import (
 )
 from gnomon.dialects.indexing.windows import Dimensions, Dims
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.symbolic.dimension import any_symbolic, is_symbolic_dim
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import SIGNED, TensorType, is_floating, type_of
 
 __all__ = ["LEGALIZATIONS"]
@@ -289,8 +289,7 @@ def _signed_starts(indices: list[ir.Value], operand: TensorType) -> list[ir.Valu
     """The starts of a slice, none of which is an unsigned number of 64 bits."""
     if not indices or type_of(indices[0]).dtype != np.uint64:
         return indices
-    bound = 2**31 if any_symbolic(operand.shape) else max(operand.shape)
-    return [_signed(index, bound) for index in indices]
+    return [_signed(index, _largest(operand.shape)) for index in indices]
 
 
 def _update_slice(operand: ir.Value, update: ir.Value, starts: Sequence[ir.Value]) -> ir.Value:
