@@ -150,6 +150,8 @@ INTERRUPTED = """
 import os, signal, threading, time
 import gnomon as gn, gnomon.numpy as gnp, gnomon.lax as lax
 {define}
+# Where the tests run in the background, the signal is ignored from the start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
 timer.start()
 start = time.monotonic()
