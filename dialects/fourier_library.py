@@ -42,6 +42,7 @@ def numpy_transform(x: np.ndarray, kind: str, lengths: tuple[int, ...]) -> np.nd
 def load_ducc0() -> Transform | None:
     """A transform by ducc0, whose arguments are those of `transform`; None without ducc0."""
     try:
+        # Only programs that transform load this library, which is optional.
         from ducc0 import fft  # noqa: PLC0415
     except ImportError:
         return None

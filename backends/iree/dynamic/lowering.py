@@ -204,6 +204,7 @@ def _rewrites_needed(pipeline: Pipeline, program: Program, values: Mapping[str, 
         for one in of_stage(pipeline.legalizations, stage, pipeline.target):
             if one.kind not in _WRONG or one.run is None:
                 continue  # The compiler refuses the program, or it is slower.
+            # In these stages a run takes a module, not a program of the dialect.
             run: OnModule = one.run  # type: ignore[assignment]
             before = str(lowering.module)
             if run(lowering.module, pipeline.target) and str(lowering.module) != before:
