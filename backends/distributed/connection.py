@@ -70,7 +70,6 @@ class Connection:
         self._coordinator: Coordinator | None = None
         self._service: Any = None
         self._client: Any = None
-        self._preemption: Any = None
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         host, port = parse_address(address)
         self._local_address = ""
@@ -263,11 +262,7 @@ class Connection:
 
         The first call makes the signal SIGTERM such a request.
         """
-        if self._preemption is None:
-            manager = jaxlib().native.create_preemption_sync_manager()
-            self.call(lambda: manager.initialize(self._client))
-            self._preemption = manager
-        return bool(self.call(lambda: self._preemption.reached_sync_point(step)))
+        return self._link.preemption.begin(step, self._link.pause)
 
     def close(self, error: str = "") -> None:
         """Wait until all processes end, then disconnect; with ``error``, report it without waiting.
@@ -287,8 +282,6 @@ class Connection:
                 f"the other processes did not end within {self._shutdown_timeout:g} s after this "
                 "one (shutdown_timeout_seconds)"
             )
-        if self._preemption is not None:
-            self._preemption.shutdown()  # before the client, which it uses
         self._client.shutdown()
         self._link.close()
         self._tunnel.close()
@@ -298,7 +291,7 @@ class Connection:
 
     def abandon(self) -> None:
         """Give up the connection without waiting for other processes."""
-        for value in (self, self._preemption, self._client, self._service):
+        for value in (self, self._client, self._service):
             _make_immortal(value)
         with contextlib.suppress(AttributeError):
             self._link.close()

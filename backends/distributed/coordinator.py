@@ -1,4 +1,7 @@
-"""The coordinator, which all processes connect to: it reports lost processes to the others."""
+"""The coordinator, which all processes connect to.
+
+It reports lost processes to the others, and chooses the step in which all save their state.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,7 @@ class Coordinator:
         self._changed = threading.Condition()
         self._channels: dict[int, Channel] = {}
         self._ended: set[int] = set()
+        self._begun_steps: dict[int, int] | None = None
         self._started = False
         self._over = False
         start_thread(self._accept)
@@ -106,6 +110,10 @@ class Coordinator:
                     return
                 if "bye" in message:
                     self._end(process)
+                if "preempted" in message:
+                    self._ask_for_steps()
+                if "step" in message:
+                    self._add_step(process, message["step"])
             why = "its connection was closed: it died"
         except TimeoutError:
             why = f"nothing was heard of it for {self._silence:g} s"
@@ -146,6 +154,28 @@ class Coordinator:
             self._over = self._over or len(self._ended) == self._count
             over = self._over
         self._broadcast(all_ended=True) if over else self._broadcast(ended=process)
+        self._choose_step()
+
+    def _ask_for_steps(self) -> None:
+        with self._changed:
+            if self._begun_steps is not None:
+                return
+            self._begun_steps = {}
+        self._broadcast(tell_step=True)
+
+    def _add_step(self, process: int, step: int) -> None:
+        with self._changed:
+            assert self._begun_steps is not None
+            self._begun_steps[process] = step
+        self._choose_step()
+
+    def _choose_step(self) -> None:
+        with self._changed:
+            steps = self._begun_steps
+            if not steps or not steps.keys() >= self._channels.keys() - self._ended:
+                return
+            chosen = max(steps.values()) + 1
+        self._broadcast(save_at=chosen)
 
     def _fail(self, process: int, why: str) -> None:
         with self._changed:

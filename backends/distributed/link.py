@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from gnomon.backends.distributed.messages import GREETING, Channel, connect
+from gnomon.backends.distributed.preemption import Preemption
 from gnomon.backends.distributed.tunnel import start_thread
 from gnomon.backends.errors import DistributedError
 
@@ -28,6 +29,8 @@ class Link:
 
     Attributes:
       failure: the error that prevents the processes from continuing, or None.
+      preemption: the step in which all processes save their state.
+
     Raises:
       DistributedError: the coordinator cannot be reached.
     """
@@ -52,6 +55,7 @@ class Link:
         self._closed = False
         self._ended: dict[int, float] = {}
         self._channel = self._connected(time.monotonic() + initialization_timeout)
+        self.preemption = Preemption(self._try_to_send)
         start_thread(self._listen)
         start_thread(self._send_heartbeats)
 
@@ -135,8 +139,7 @@ class Link:
 
     def end(self, timeout: float) -> bool:
         """Announce the end of this process and wait for the others; return whether all ended."""
-        with contextlib.suppress(OSError):
-            self._channel.send(bye=True)
+        self._try_to_send(bye=True)
         deadline = time.monotonic() + timeout
         while not (self._all_ended.is_set() or self._failed.is_set()):
             if time.monotonic() > deadline:
@@ -146,13 +149,17 @@ class Link:
 
     def end_with(self, error: str) -> None:
         """Announce to the others that this process ends because of an error."""
-        with contextlib.suppress(OSError):
-            self._channel.send(error=error)
+        self._try_to_send(error=error)
 
     def close(self) -> None:
         """Close the connection."""
         self._closed = True
         self._channel.close()
+
+    def _try_to_send(self, **message: Any) -> None:
+        # The thread that listens reports a lost connection.
+        with contextlib.suppress(OSError):
+            self._channel.send(**message)
 
     def _fail(self, why: str) -> None:
         if self.failure is None and not self._closed:
@@ -192,9 +199,12 @@ class Link:
             self._ended[message["ended"]] = time.monotonic()
         elif "all_ended" in message:
             self._all_ended.set()
+        elif "tell_step" in message:
+            self.preemption.tell_step()
+        elif "save_at" in message:
+            self.preemption.choose(message["save_at"])
 
     def _send_heartbeats(self) -> None:
         while not (self._closed or self._failed.is_set()):
-            with contextlib.suppress(OSError):
-                self._channel.send(alive=True)
+            self._try_to_send(alive=True)
             time.sleep(self._silence / 4)

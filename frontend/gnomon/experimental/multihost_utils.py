@@ -138,14 +138,21 @@ def reached_preemption_sync_point(step_id: int) -> bool:
     Where machines may be taken away, a process gets the signal SIGTERM some time before. The
     processes then agree on a step that none of them has begun, and this function is true in that
     step, in each process. All processes must call it in each step. From the first call on, the
-    first SIGTERM does not end a process.
+    first SIGTERM does not end a process; the second one does.
 
     Args:
       step_id: the number of the step, the same in each process, and larger at each call.
     Returns:
       False, without `gnomon.distributed.initialize` too.
+
     Raises:
+      RuntimeError: the first call of this process is not in the main thread.
       gnomon.errors.DistributedError: a process is gone.
+
+    Example:
+      >>> from gnomon.experimental import multihost_utils
+      >>> multihost_utils.reached_preemption_sync_point(1)
+      False
     """
     engine: Any = platforms.host_engine()
     if engine is None or engine.connection is None:

@@ -6,8 +6,6 @@ token holds no value: it is a pytree without leaves, in traced functions too.
 
 from __future__ import annotations
 
-from typing import Any
-
 from gnomon import tree_util
 
 __all__ = ["after_all", "create_token"]
@@ -31,7 +29,7 @@ class Token:
         return cls()
 
 
-def create_token(_: Any = None) -> Token:
+def create_token(_: object = None) -> Token:
     """A token before which nothing must have happened.
 
     Args:

@@ -16,11 +16,13 @@ __all__ = ["Ended", "run_processes"]
 
 _ROOT = str(Path(__file__).parents[3])
 _START = """
-import os, signal, sys, time
+import faulthandler, os, signal, sys, time
+faulthandler.dump_traceback_later({patience})
 import numpy as np
 import gnomon as gn, gnomon.numpy as gnp
 from gnomon import P, lax
-process, count = int(os.environ["GNOMON_PROCESS_ID"]), int(os.environ["GNOMON_NUM_PROCESSES"])
+process = int(os.environ["GNOMON_PROCESS_ID"])
+count = int(os.environ["GNOMON_NUM_PROCESSES"])
 """
 _CONNECT = """
 gn.distributed.initialize(
@@ -65,10 +67,14 @@ def run_processes(
       initialization, heartbeat: timeouts of ``initialize``.
       timeout: the time in seconds within which all processes must end, except those in ``kill``,
         which are killed when the others have ended.
+
+    Raises:
+      AssertionError: a process has not ended in time. The message has what all have printed, and
+        where each of them waits.
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = "{}:{}".format(*free.getsockname())
-    code = _START
+    code = _START.format(patience=timeout - 5)
     if connect:
         code += _CONNECT.format(initialization=initialization, heartbeat=heartbeat)
     code += textwrap.dedent(program)
@@ -101,7 +107,15 @@ def run_processes(
                 process.kill()
             output, errors = process.communicate(timeout=max(1.0, deadline - time.monotonic()))
             ended[number] = Ended(process.returncode, output, errors)
+    except subprocess.TimeoutExpired:
+        for number, process in enumerate(started):
+            if ended[number] is None:
+                process.kill()
+                ended[number] = Ended(process.wait(), *process.communicate())
+        raise AssertionError(f"a process has not ended within {timeout:g} s: {ended}") from None
     finally:
         for process in started:
-            process.kill()
+            if process.returncode is None:
+                process.kill()
+                process.communicate()  # closes its pipes
     return [each for each in ended if each is not None]

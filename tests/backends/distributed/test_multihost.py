@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from tests.backends.distributed.processes import run_processes
@@ -85,21 +87,86 @@ def test_unreduced_arrays_of_two_processes() -> None:
     assert [each.code for each in ended] == [0, 0], ended
 
 
-def test_a_process_that_is_to_end_stops_all_at_the_same_step() -> None:
-    ended = run_processes("""
-        import os, signal, time
+_UNTIL_THE_SYNC_POINT = """
         from gnomon.experimental import multihost_utils as utils
-        for step in range(2000):
+        for step in range(0, 20000, {stride}):
             if utils.reached_preemption_sync_point(step):
                 break
-            if step == 2 and process == 1:
+            if step == 2 * {stride} and process in {signalled}:
                 os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.01)
+            time.sleep(0.001 * (1 + process))
         else:
             raise AssertionError("the signal had no effect")
-        assert step > 2
+        assert step > 2 * {stride}
+        assert not utils.reached_preemption_sync_point(step + 1)
         utils.assert_equal(np.array(step), "the steps")
-    """)
+"""
+
+
+@pytest.mark.parametrize("signalled", [(1,), (0, 1, 2)])
+def test_a_process_that_is_to_end_stops_all_at_the_same_step(signalled: tuple[int, ...]) -> None:
+    program = _UNTIL_THE_SYNC_POINT.format(stride=1, signalled=signalled)
+    ended = run_processes(program, count=3, devices=1)
+    assert [each.code for each in ended] == [0, 0, 0], ended
+
+
+def test_steps_need_not_be_consecutive() -> None:
+    ended = run_processes(_UNTIL_THE_SYNC_POINT.format(stride=10, signalled=(0,)))
+    assert [each.code for each in ended] == [0, 0], ended
+
+
+def test_processes_that_have_ended_or_not_begun_choose_no_step() -> None:
+    ended = run_processes(
+        """
+        from gnomon.experimental import multihost_utils as utils
+        if process == 2:
+            sys.exit()
+        if process == 1:
+            time.sleep(2)
+        for step in range(20000):
+            if utils.reached_preemption_sync_point(step):
+                break
+            if step == 2 and process == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.001)
+        print(step)
+        """,
+        count=3,
+        devices=1,
+    )
+    assert [each.code for each in ended] == [0, 0, 0], ended
+    assert ended[0].output == ended[1].output
+
+
+def test_the_second_signal_ends_the_process() -> None:
+    ended = run_processes(
+        """
+        from gnomon.experimental import multihost_utils as utils
+        utils.reached_preemption_sync_point(0)
+        if process == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+            print("one", flush=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+        utils.sync_global_devices("never reached")
+        """,
+        kill=(1,),
+    )
+    assert "process 1 of 2 is gone" in ended[0].errors, ended
+    assert (ended[1].code, ended[1].output) == (-signal.SIGTERM, "one\n"), ended
+
+
+def test_the_signal_is_handled_in_the_main_thread() -> None:
+    ended = run_processes(
+        """
+        import concurrent.futures
+        from gnomon.experimental import multihost_utils as utils
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            error = pool.submit(utils.reached_preemption_sync_point, 0).exception()
+            assert isinstance(error, RuntimeError) and "main thread" in str(error), error
+            assert not utils.reached_preemption_sync_point(0)
+            assert not pool.submit(utils.reached_preemption_sync_point, 1).result()
+        """
+    )
     assert [each.code for each in ended] == [0, 0], ended
 
 
