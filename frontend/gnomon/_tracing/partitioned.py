@@ -157,19 +157,16 @@ def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> Shar
       sharding: the sharding that is needed.
       fresh: whether the program may overwrite the buffer, so that it must not come from the cache.
     Raises:
-      GnomonRuntimeError: the array is on devices of several processes, and of another mesh.
+      GnomonRuntimeError: the array is on devices of several processes, and these are other devices
+        than those of the mesh, or in another order.
     """
     layout = layout_of(sharding, tuple(x.shape))
     if type(x) is ShardedArray and is_spread(x._device) and not x.is_only_on_host():
         buffer: Any = x.device_buffer()
         if buffer.layout is layout or buffer.layout == layout:
             return buffer
-        if (
-            buffer.layout.devices == layout.devices
-            and x._sharding.mesh.shape == sharding.mesh.shape
-        ):
-            (moved,) = _mover(x, sharding).run([buffer])
-            return moved
+        if buffer.layout.devices == layout.devices:
+            return _moved(buffer, x._sharding, sharding)
     value = ConcreteArray.numpy_value(x) if isinstance(x, ConcreteArray) else np.asarray(x)
     if value.nbytes <= _MAX_SMALL_BYTES and not fresh:
         key = (layout, value.dtype, value.tobytes())
@@ -185,17 +182,31 @@ def mesh_buffer(x: Any, sharding: NamedSharding, *, fresh: bool = False) -> Shar
     return put(value, layout, copy=not isinstance(x, ConcreteArray))
 
 
-def _mover(x: ShardedArray, sharding: NamedSharding) -> Executable:
+def _moved(buffer: ShardedBuffer, source: NamedSharding, target: NamedSharding) -> ShardedBuffer:
+    """The shards of an array with another sharding over the same devices."""
+    if source.mesh.shape != target.mesh.shape:
+        # A replicated array has the same layout over every mesh of the devices.
+        whole = NamedSharding(source.mesh, PartitionSpec())
+        if not buffer.layout.is_fully_replicated:
+            buffer = _moved(buffer, source, whole)
+        source = NamedSharding(target.mesh, PartitionSpec())
+        if buffer.layout == layout_of(target, buffer.shape):
+            return buffer
+    type_ = TensorType(buffer.shape, buffer.dtype)
+    (moved,) = _mover(type_, source, target).run([buffer])
+    return moved  # type: ignore[return-value]
+
+
+def _mover(type_: TensorType, source: NamedSharding, target: NamedSharding) -> Executable:
     """The compiled program that reshards an array over its mesh."""
-    type_ = TensorType(x.shape, x.dtype)
-    key = (type_, x._sharding, sharding)
+    key = (type_, source, target)
     with _lock:
         mover = _movers.pop(key, None)
     if mover is None:
         program = Program()
         with context(), ir.Location.unknown(context()):
             program.add("main", Body.build([type_], lambda value: [value]), public=True)
-        mover = compiled_on_mesh(program, sharding.mesh, [x._sharding], [sharding])
+        mover = compiled_on_mesh(program, target.mesh, [source], [target])
     with _lock:
         _movers[key] = mover
         if len(_movers) > _CACHE_SIZE:
@@ -207,7 +218,7 @@ def resharded(x: ConcreteArray, sharding: NamedSharding) -> ShardedArray:
     """An array with another sharding; its value is moved where devices do not share memory.
 
     Raises:
-      GnomonRuntimeError: the array is on devices of several processes, and of another mesh.
+      GnomonRuntimeError: see `mesh_buffer`.
     """
     place = place_of_devices(sharding._device_tuple)
     if in_host_memory(place):

@@ -15,7 +15,7 @@ from gnomon._compilation.jit import jit
 from gnomon._sharding.device import Device, devices_of, is_addressable
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.partition_spec import PartitionSpec
-from gnomon._tracing.bind import as_operand, bind
+from gnomon._tracing.bind import as_operand, bind, trace_for
 from gnomon._tracing.function import check_callable, described, name_of
 from gnomon._transformations.pmap_processes import local_rows, rows_of_all
 from gnomon._transformations.shard_map import map_shards
@@ -48,7 +48,10 @@ def pmap(
 
     In a program of several processes, the devices are those of all processes. Each process gives
     arrays whose mapped axis has the number of its own devices, and gets results of that size;
-    collectives act over all devices.
+    collectives act over all devices. In a traced function (`jit`, `grad`, ...), the size of the
+    mapped axis decides: if it is the number of all devices, arrays and results are those of all
+    processes. If it is smaller, the function is mapped over devices of this process only, and so
+    are its collectives.
 
     Args:
       fun: a function of arrays and pytrees of them.
@@ -62,7 +65,7 @@ def pmap(
       devices: the devices to map over; by default as many of `devices` as are needed, or with
         several processes all of them.
       backend: the platform of the devices.
-      axis_size: the size of the mapped axis.
+      axis_size: the size of the mapped axis; with several processes, the number of all devices.
       donate_argnums: arguments whose memory the call may take over.
     Returns:
       A function of the same arguments, with the mapped axis added. It may be called in other
@@ -104,8 +107,9 @@ def pmap(
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         dynamic, tree, operands, places = taken_apart(args, kwargs)
-        size = _size(fun, operands, places, axis_size)
-        mesh = Mesh(np.array(_devices(size, devices, backend), dtype=object), (name,))
+        size = _size(fun, operands, places)
+        used = _devices(size, axis_size, devices, backend)
+        mesh = Mesh(np.array(used, dtype=object), (name,))
         specs = [
             _spec(None if place is None else place % operand.ndim, name)
             for operand, place in zip(operands, places, strict=True)
@@ -154,7 +158,14 @@ def pmap(
         if all(map(is_addressable, everywhere)):
             return compiled(*args, **kwargs)
         dynamic, tree, operands, places = taken_apart(args, kwargs)
-        _size(fun, operands, places, axis_size)
+        if trace_for(operands) is not None:
+            return compiled(*args, **kwargs)
+        _size(fun, operands, places)
+        if axis_size not in (None, len(everywhere)):
+            raise ValueError(
+                f"pmap: axis_size is {axis_size}, but there are {len(everywhere)} devices of all "
+                "processes"
+            )
         whole = [
             rows_of_all(operand, place, everywhere, name)
             for operand, place in zip(operands, places, strict=True)
@@ -234,12 +245,7 @@ def _places(what: str, axes: Any, tree: Any) -> list[int | None]:
         ) from None
 
 
-def _size(
-    fun: Callable[..., Any],
-    operands: Sequence[Array],
-    places: Sequence[int | None],
-    given: int | None,
-) -> int:
+def _size(fun: Callable[..., Any], operands: Sequence[Array], places: Sequence[int | None]) -> int:
     sizes = set()
     for operand, place in zip(operands, places, strict=True):
         if place is None:
@@ -257,19 +263,25 @@ def _size(
             f"pmap of {name_of(fun)} got different sizes of mapped axes: {sorted(sizes)}"
         )
     (size,) = sizes
-    if given is not None and given != size:
-        raise ValueError(f"pmap: axis_size is {given}, but the mapped axes have size {size}")
-    return size
+    return int(size)
 
 
-def _devices(size: int, devices: Sequence[Device] | None, backend: str | None) -> Sequence[Device]:
-    if devices is not None:
-        if len(devices) != size:
-            raise ValueError(
-                f"pmap: the mapped axes have size {size}, but devices= has {len(devices)} devices"
-            )
-        return devices
-    found = devices_of(backend)
+def _devices(
+    size: int, axis_size: int | None, devices: Sequence[Device] | None, backend: str | None
+) -> Sequence[Device]:
+    """The devices that a mapped axis of this size is mapped over."""
+    found = devices_of(backend) if devices is None else devices
+    local = [device for device in found if is_addressable(device)]
+    # In a traced function, a process may give its own rows only.
+    is_local = size <= len(local) < len(found)
+    if axis_size not in (None, len(found) if is_local else size):
+        raise ValueError(f"pmap: axis_size is {axis_size}, but the mapped axes have size {size}")
+    if is_local:
+        return local[:size]
+    if devices is not None and len(devices) != size:
+        raise ValueError(
+            f"pmap: the mapped axes have size {size}, but devices= has {len(devices)} devices"
+        )
     if size > len(found):
         raise ValueError(
             f"pmap: the mapped axes have size {size}, but there are {len(found)} devices "

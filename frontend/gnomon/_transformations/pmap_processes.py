@@ -20,7 +20,6 @@ from gnomon._sharding.device_group import is_spread, place_of_devices
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec, axes_of
-from gnomon._tracing.trace import is_tracer
 from gnomon.backends.shards import ShardedBuffer
 
 __all__ = ["local_rows", "rows_of_all"]
@@ -34,14 +33,8 @@ def rows_of_all(x: Array, place: int | None, devices: Sequence[Device], name: An
       place: the mapped axis; None gives each device all of ``x``.
       devices, name: the devices of all processes, and the name of the mapped axis.
     Raises:
-      NotImplementedError: the array is traced.
       ValueError: this process has another number of devices than rows.
     """
-    if is_tracer(x):
-        raise NotImplementedError(
-            "pmap over the devices of several processes cannot be part of a traced function, since "
-            "each process gives its own rows; use shard_map over arrays of all processes"
-        )
     local = [device for device in devices if is_addressable(device)]
     mesh = _mesh(devices, name)
     if not getattr(x, "is_fully_addressable", True):
