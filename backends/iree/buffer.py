@@ -14,7 +14,7 @@ from iree.runtime import _binding
 from gnomon.backends import profiling
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, forks
-from gnomon.backends.iree.driver import wait_for
+from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.types import FLOAT8, SUB_BYTE
 from gnomon_runtime.memory import ELEMENT_TYPES, IMPORTED_USAGE_BIT, MEMORY_TYPE, OWNED_USAGE
 

@@ -28,6 +28,7 @@ from gnomon._native import __file__ as native_file
 from gnomon._native import next_runtime_generation, runtime_generation
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.vulkan_loader import interposed_loader
+from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.deferred import Deferred
 
 __all__ = [
@@ -38,7 +39,6 @@ __all__ = [
     "driver_state",
     "forks",
     "runtime_generation",
-    "wait_for",
 ]
 
 rt: Any = Deferred("iree.runtime")
@@ -80,24 +80,6 @@ def _make_immortal(value: object) -> None:
 def forks() -> int:
     """The number of forks that led to this process since IREE was first used."""
     return ProcessState.forks
-
-
-# Python handles an interrupt only between two waits.
-_WAIT_SLICE_NS = 100_000_000
-
-
-def wait_for(semaphore: Any) -> None:
-    """Wait until a semaphore reaches 1; an interrupt ends the wait.
-
-    Raises:
-        RuntimeError: the program that should raise the semaphore failed.
-    """
-    while semaphore.query() < 1:
-        try:
-            semaphore.wait(1, timeout=_WAIT_SLICE_NS)
-        except (TimeoutError, RuntimeError) as error:
-            if "DEADLINE_EXCEEDED" not in str(error):
-                raise
 
 
 class _InFlight:

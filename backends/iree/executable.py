@@ -26,11 +26,11 @@ from gnomon.backends.iree.buffer import (
     result_buffer,
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
-from gnomon.backends.iree.driver import wait_for
 from gnomon.backends.iree.host import HostModule, read_table
 from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.scratch import loading_libraries
 from gnomon.backends.iree.stepped import Stepper, read_steps
+from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.callbacks import Callback
 
 __all__ = ["ArrayType", "Executable"]

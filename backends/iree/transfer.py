@@ -15,7 +15,8 @@ import iree.runtime as rt
 import numpy as np
 
 from gnomon.backends.errors import ExecutionError, OutOfMemory
-from gnomon.backends.iree.driver import DriverState, wait_for
+from gnomon.backends.iree.driver import DriverState
+from gnomon.backends.iree.waiting import wait_for
 
 __all__ = ["Download", "Upload"]
 

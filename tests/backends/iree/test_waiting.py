@@ -1,0 +1,93 @@
+"""Waiting for programs on IREE's threads."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.numpy as gnp
+from gnomon.backends.iree.waiting import wait_for
+
+
+class _Semaphore:
+    """Reaches 1 after a duration; counts the questions."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+        self.questions = 0
+
+    def query(self) -> int:
+        self.questions += 1
+        return int(time.monotonic() >= self.end)
+
+
+def test_a_reached_semaphore_is_asked_once() -> None:
+    semaphore = _Semaphore(0)
+    wait_for(semaphore)
+    assert semaphore.questions == 1
+
+
+@pytest.mark.parametrize("seconds", [1e-4, 3e-3, 5e-2])
+def test_a_wait_ends_after_the_program_and_asks_seldom(seconds: float) -> None:
+    semaphore = _Semaphore(seconds)
+    wait_for(semaphore)
+    assert time.monotonic() >= semaphore.end
+    # Each sleep is an eighth longer than the one before, from 20 us on, up to a millisecond.
+    assert semaphore.questions < 50 + seconds / 1e-3
+
+
+def test_a_failure_is_raised() -> None:
+    class Failed:
+        def query(self) -> int:
+            raise RuntimeError("the program failed")
+
+    with pytest.raises(RuntimeError, match="the program failed"):
+        wait_for(Failed())
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+def test_an_interrupt_ends_a_wait() -> None:
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(Interrupt):
+            wait_for(_Semaphore(60))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux has timer slack")
+def test_the_timer_slack_of_the_thread_is_kept() -> None:
+    prctl = ctypes.CDLL(None).prctl
+    before = prctl(30, 0, 0, 0, 0)
+    wait_for(_Semaphore(1e-3))
+    assert prctl(30, 0, 0, 0, 0) == before
+
+
+def test_the_waiting_thread_leaves_the_processor_to_the_program() -> None:
+    @gnomon.jit
+    def f(x: gnomon.Array) -> gnomon.Array:
+        for _ in range(3):
+            x = gnp.sin(x) @ x
+        return x
+
+    x = gnp.asarray(np.full((1024, 1024), 1e-3, np.float32))
+    f(x).block_until_ready()
+    y = f(x)
+    start, used = time.perf_counter(), time.thread_time()
+    y.block_until_ready()
+    passed = time.perf_counter() - start
+    assert time.thread_time() - used < 0.2 * passed + 2e-3
