@@ -53,16 +53,16 @@ def test_a_failure_is_raised() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
 def test_an_interrupt_ends_a_wait() -> None:
-    class Interrupt(Exception):
+    class InterruptError(Exception):
         pass
 
     def interrupt(*_: object) -> None:
-        raise Interrupt
+        raise InterruptError
 
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
-        with pytest.raises(Interrupt):
+        with pytest.raises(InterruptError):
             wait_for(_Semaphore(60))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
