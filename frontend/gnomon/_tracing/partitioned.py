@@ -194,7 +194,7 @@ def _moved(buffer: ShardedBuffer, source: NamedSharding, target: NamedSharding) 
             return buffer
     type_ = TensorType(buffer.shape, buffer.dtype)
     (moved,) = _mover(type_, source, target).run([buffer])
-    return moved  # type: ignore[return-value]
+    return moved
 
 
 def _mover(type_: TensorType, source: NamedSharding, target: NamedSharding) -> Executable:

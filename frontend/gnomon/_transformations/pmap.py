@@ -17,8 +17,8 @@ from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand, bind, trace_for
 from gnomon._tracing.function import check_callable, described, name_of
+from gnomon._transformations.map_shards import map_shards
 from gnomon._transformations.pmap_processes import local_rows, rows_of_all
-from gnomon._transformations.shard_map import map_shards
 from gnomon._trees.prefixes import broadcast_prefix
 from gnomon.backends import platforms
 from gnomon.dialects.emit import ops
