@@ -1,47 +1,46 @@
 """The one module that names the package of the MLIR Python bindings.
 
-All other modules import ``ir``, ``func``, ``ext``, ``passmanager`` and ``stablehlo`` from here, so
+All other modules import ``ir``, ``func``, ``irdl``, ``passmanager`` and ``stablehlo`` from here, so
 that changing to another build of the bindings means changing this file only.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gnomon.dialects.deferred import Deferred
 
 if TYPE_CHECKING:
     from torch_mlir import ir, passmanager
-    from torch_mlir._mlir_libs import _mlir
+    from torch_mlir._mlir_libs import _mlirDialectsIRDL as irdl
     from torch_mlir._mlir_libs import _stablehlo as stablehlo
-    from torch_mlir.dialects import ext, func, irdl
+    from torch_mlir.dialects import func
 else:
     # Eager code does not need the bindings, and they would take a third of `import gnomon`'s time.
     ir = Deferred("torch_mlir.ir")
     passmanager = Deferred("torch_mlir.passmanager")
-    _mlir = Deferred("torch_mlir._mlir_libs._mlir")
     stablehlo = Deferred("torch_mlir._mlir_libs._stablehlo")
-    ext = Deferred("torch_mlir.dialects.ext")
     func = Deferred("torch_mlir.dialects.func")
-    irdl = Deferred("torch_mlir.dialects.irdl")
+    irdl = Deferred("torch_mlir._mlir_libs._mlirDialectsIRDL")
 
 __all__ = [
+    "bindings_file",
     "context",
     "ensure_context",
-    "ext",
     "func",
     "ir",
     "irdl",
     "other_dialects",
     "passmanager",
-    "register",
     "stablehlo",
     "when_loaded",
+    "without_locations",
 ]
 
 _BINDINGS = "torch_mlir"
@@ -120,9 +119,15 @@ def other_dialects(context: ir.Context) -> Iterator[None]:
             context.allow_unregistered_dialects = bool(_users_of_other_dialects)
 
 
-def register(dialect: Any, operations: Sequence[Any]) -> None:
-    """Register the Python classes of a dialect that was loaded from IRDL."""
-    _mlir.globals._register_dialect_impl(dialect.DIALECT_NAMESPACE, dialect, replace=True)
-    for operation in operations:
-        _mlir.register_operation(dialect, replace=True)(operation)
-        _mlir.register_op_adaptor(operation, replace=True)(operation.Adaptor)
+def bindings_file() -> str:
+    """The file of the bindings' library, which contains MLIR."""
+    return str(importlib.import_module(f"{_BINDINGS}._mlir_libs._mlir").__file__)
+
+
+def without_locations(module: ir.Module) -> ir.Operation:
+    """A copy of a module without locations."""
+    copy = module.operation.clone(ip=False)
+    manager = passmanager.PassManager.parse("builtin.module(strip-debuginfo)")
+    manager.enable_verifier(False)
+    manager.run(copy)
+    return copy
