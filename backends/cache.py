@@ -3,7 +3,8 @@
 Programs and their kernels are entries. An entry is a file named by the hash of everything that
 determines its content: the portable artifact or the kernel's text, the compiler's flags and
 version, and the features of the CPU. A changed program, flag, compiler or machine therefore never
-finds a stale entry, and nothing has to be invalidated.
+finds a stale entry, and nothing has to be invalidated. Other entries lead from a traced program to
+its executable (`iree/program_cache.py`).
 
 The cache is only an optimization: if its folder cannot be written or an entry is damaged, the
 program is compiled as if there were no cache.
@@ -34,6 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
+    "IMPORTED_S",
     "CacheEntry",
     "ExecutableCache",
     "cache_directory",
@@ -44,6 +46,9 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
+
+# The time at which `import gnomon` ran.
+IMPORTED_S = time.time()
 
 _MAGIC = b"gnomon-cache-1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size

@@ -35,6 +35,7 @@ __all__ = [
     "Portable",
     "Stages",
     "Text",
+    "is_verifying",
     "serialize",
     "verified",
 ]
@@ -151,6 +152,11 @@ def verified(on: bool = True) -> Iterator[None]:
         _verifies.reset(token)
 
 
+def is_verifying() -> bool:
+    """Whether programs are verified after each pass of their lowering; see `verified`."""
+    return _verifies.get()
+
+
 def _verifying(observe: Observer | None) -> Observer:
     def check(step: Pass, module: ir.Module) -> None:
         try:
@@ -192,8 +198,7 @@ class Lowering:
     @property
     def name(self) -> str:
         """The name of the module."""
-        given = self.module.operation.attributes
-        return str(ir.StringAttr(given["sym_name"]).value) if "sym_name" in given else "main"
+        return Program(self.module).module_name
 
     def _keep(self, stage: str) -> None:
         if self._keep_stages:

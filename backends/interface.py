@@ -14,7 +14,7 @@ import numpy as np
 from gnomon.backends.compilation import Artifact, Observer
 from gnomon.dialects.functions import Program
 
-__all__ = ["Backend", "Buffer", "Device", "Executable"]
+__all__ = ["Backend", "Buffer", "Device", "Executable", "lower_to_run"]
 
 
 @runtime_checkable
@@ -112,7 +112,10 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """One platform: its devices, and compilation of programs for them."""
+    """One platform: its devices, and compilation of programs for them.
+
+    Optional method: ``lower_to_run``, see the function of that name.
+    """
 
     @property
     def platform(self) -> str:
@@ -154,3 +157,19 @@ class Backend(Protocol):
         Raises:
           OutOfMemory: the device does not have enough free memory.
         """
+
+
+def lower_to_run(backend: Backend, program: Program) -> Artifact:
+    """Lower a program only to compile it, with the same backend.
+
+    A backend that recognizes the program may leave out the lowering.
+
+    Args:
+      backend: the backend.
+      program: the program, whose module is consumed.
+
+    Raises:
+      UnsupportedOnTarget: see `Backend.lower`.
+    """
+    artifact: Artifact = getattr(backend, "lower_to_run", backend.lower)(program)
+    return artifact

@@ -165,6 +165,12 @@ class Program:
             self.staged[name] = self.staged[like]
         return name
 
+    @property
+    def module_name(self) -> str:
+        """The name of the module; ``"main"`` if it has none."""
+        given = self.module.operation.attributes
+        return str(ir.StringAttr(given["sym_name"]).value) if "sym_name" in given else "main"
+
     def rename(self, name: str) -> None:
         """Name the module."""
         symbol = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "program"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from gnomon.backends import profiling
 from gnomon.backends.cache import cache_key, default_cache
-from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.compilation import Artifact, Lowering, Observer, is_verifying
 from gnomon.backends.errors import CompilationFailed, CompilerCrashed, ExecutionError
+from gnomon.backends.iree import program_cache
 from gnomon.backends.iree.ahead_of_time import AheadOfTimeExecutable
 from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.compiler import (
@@ -22,7 +23,6 @@ from gnomon.backends.iree.compiler import (
 )
 from gnomon.backends.iree.device import Device, cpu_device, devices_of
 from gnomon.backends.iree.dynamic.executable import SizedExecutable
-from gnomon.backends.iree.dynamic.lowering import lower_for_all_sizes
 from gnomon.backends.iree.emission import (
     LocatedCode,
     check_code_kind,
@@ -30,18 +30,27 @@ from gnomon.backends.iree.emission import (
     emit_located,
 )
 from gnomon.backends.iree.executable import Executable
-from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
-from gnomon.backends.iree.legalize.control.forms import Form
-from gnomon.backends.iree.legalize.legalization import Legalization
-from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
-from gnomon.backends.iree.pipeline import CompilerInput, Pipeline
+from gnomon.backends.iree.plan import KnownPlan, Plan, artifact_of_known, input_of, with_input
+from gnomon.backends.iree.program_cache import KnownProgram
 from gnomon.backends.iree.remote import put
 from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import find_target
+from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import Dimension
+
+if TYPE_CHECKING:
+    from gnomon.backends.iree import pipeline as pipelines
+    from gnomon.backends.iree.dynamic import lowering as dynamic_lowering
+    from gnomon.backends.iree.legalize.after_lowering import device_description
+    from gnomon.backends.iree.legalize.legalization import Legalization
+else:
+    # Programs that were compiled before need no passes, whose import takes longer than loading one.
+    pipelines = Deferred("gnomon.backends.iree.pipeline")
+    dynamic_lowering = Deferred("gnomon.backends.iree.dynamic.lowering")
+    device_description = Deferred("gnomon.backends.iree.legalize.after_lowering.device_description")
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
 
@@ -49,30 +58,6 @@ T = TypeVar("T")
 
 # Programs with at least this many operations or kernels may run long enough to be interrupted.
 _SLOW_FLOPS, _SLOW_DISPATCHES = 1e8, 1e4
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How IREE compiles a program.
-
-    Attributes:
-      code: the compiler's input: None for the portable artifact, or text if control flow runs on
-        the host or the device is described.
-      options: the compiler's options.
-      form: the form of its control flow; None if it has none.
-      stepped: whether Python runs steps of it, see `steps`.
-      ordered: the host functions whose calls keep their order.
-      host_ops: names of the ops that the program leaves to Python.
-      unbounded: whether it has a loop that may run any number of times.
-    """
-
-    code: bytes | None
-    options: CompileOptions
-    form: Form | None = None
-    stepped: bool = False
-    ordered: frozenset[str] = frozenset()
-    host_ops: tuple[str, ...] = ()
-    unbounded: bool = False
 
 
 class IreeBackend:
@@ -85,13 +70,19 @@ class IreeBackend:
     Attributes:
       platform: the target's platform, such as "cpu".
       target: the target.
-      pipeline: the passes from a program to the compiler's input.
     """
 
-    def __init__(self, name: str, legalizations: Sequence[Legalization] = LEGALIZATIONS) -> None:
+    def __init__(self, name: str, legalizations: Sequence[Legalization] | None = None) -> None:
         self.target = find_target(name)
-        self.pipeline = Pipeline(self.target, legalizations)
         self.platform = self.target.platform
+        self._legalizations = legalizations
+
+    @functools.cached_property
+    def pipeline(self) -> pipelines.Pipeline:
+        """The passes from a program to the compiler's input."""
+        if self._legalizations is None:
+            return pipelines.Pipeline(self.target)
+        return pipelines.Pipeline(self.target, self._legalizations)
 
     def devices(self) -> tuple[Device, ...]:
         """The devices; see `Backend.devices`."""
@@ -117,8 +108,23 @@ class IreeBackend:
             host_ops=tuple(sorted({f.op for f in functions})),
             unbounded=lowered.unbounded,
         )
-        artifact.plan = _with_input(plan, lowered.given)
+        artifact.plan = with_input(plan, lowered.given)
         return artifact
+
+    def lower_to_run(self, program: Program) -> Artifact:
+        """Lower a program only to `compile` it; see `interface.lower_to_run`.
+
+        A program whose executable is in the cache is not lowered.
+        """
+        key = None
+        if self._legalizations is None and not is_verifying():
+            key = program_cache.key_of(program, self.target)
+        found = None if key is None else program_cache.find(key)
+        if found is None:
+            artifact = self.lower(program)
+            artifact.plan = replace(artifact.plan, program_key=key)
+            return artifact
+        return artifact_of_known(program, *found)
 
     def lower_stablehlo(self, module: ir.Module) -> Artifact:
         """The artifact of a StableHLO module, which is not changed.
@@ -126,7 +132,9 @@ class IreeBackend:
         No legalization runs, so a program that the compiler rejects or miscompiles stays as it is.
         """
         artifact = Lowering(Program(module), keep_stages=True).artifact()
-        code = describe_device(module, self.target) if self.target.device else None
+        code = None
+        if self.target.device:
+            code = device_description.describe_device(module, self.target)
         artifact.plan = Plan(
             code.encode() if code is not None else None, self._options(ProgramCost())
         )
@@ -141,7 +149,7 @@ class IreeBackend:
           NotDynamic: it must be refined for the sizes of each call; the message says why.
           UnsupportedOnTarget: it has an op or a dtype that the target does not support.
         """
-        lowering, dimensions = lower_for_all_sizes(self.pipeline, program)
+        lowering, dimensions = dynamic_lowering.lower_for_all_sizes(self.pipeline, program)
         artifact = lowering.artifact()
         options = self._options(ProgramCost(**vars(artifact.cost)))
         artifact.plan = Plan(str(lowering.module).encode(), replace(options, data_tiling=False))
@@ -180,34 +188,56 @@ class IreeBackend:
     ) -> Executable:
         """Compile a lowered program; see `Backend.compile`."""
         device = device or self.devices()[0]
-        kind = Executable if device.shares_memory else RemoteExecutable
+        plan = artifact.plan
+        if isinstance(plan, KnownPlan):
+            try:
+                return self._load(artifact, plan.executable, plan.known, device, donate)
+            except ExecutionError:
+                artifact = self.lower(plan.program)
+        with profiling.span("compile", program=artifact.name):
+            vmfb = self._compiled(artifact)
+        known = self._facts_of(artifact)
+        try:
+            return self._load(artifact, vmfb, known, device, donate)
+        except ExecutionError:
+            # The executable may come from the cache, and differ from the compiler's present output.
+            again = self.executable_bytes(artifact, ignore_cache=True)
+            if again == vmfb:
+                raise
+            return self._load(artifact, again, known, device, donate)
 
-        def load(vmfb: bytes) -> Executable:
+    def _load(
+        self,
+        artifact: Artifact,
+        vmfb: bytes,
+        known: KnownProgram,
+        device: Device,
+        donate: tuple[int, ...],
+    ) -> Executable:
+        kind = Executable if device.shares_memory else RemoteExecutable
+        with profiling.span("load", program=artifact.name, bytes=len(vmfb)):
             return kind(
                 vmfb,
                 name=artifact.name,
                 input_types=artifact.input_types,
                 output_types=artifact.output_types,
                 device=device,
-                execution_model=artifact.plan.options.execution_model,
+                execution_model=known.execution_model,
                 donate=donate,
                 callbacks=artifact.callbacks,
-                slow=artifact.cost.flops > _SLOW_FLOPS
-                or artifact.cost.dispatches > _SLOW_DISPATCHES,
-                unbounded=artifact.plan.unbounded,
+                slow=known.slow,
+                unbounded=known.unbounded,
             )
 
-        with profiling.span("compile", program=artifact.name):
-            vmfb = self._compiled(artifact)
-        try:
-            with profiling.span("load", program=artifact.name, bytes=len(vmfb)):
-                return load(vmfb)
-        except ExecutionError:
-            # The executable may come from the cache, and differ from the compiler's present output.
-            again = self.executable_bytes(artifact, ignore_cache=True)
-            if again == vmfb:
-                raise
-            return load(again)
+    def _facts_of(self, artifact: Artifact) -> KnownProgram:
+        """What loading a program takes, after its compilation."""
+        plan: Plan = artifact.plan
+        return KnownProgram(
+            executable_key(input_of(artifact), self.target, plan.options),
+            plan.options.execution_model,
+            artifact.cost.flops > _SLOW_FLOPS or artifact.cost.dispatches > _SLOW_DISPATCHES,
+            plan.unbounded,
+        )
 
     def compile_for(
         self, artifact: Artifact, architecture: str = "", *, donate: tuple[int, ...] = ()
@@ -249,7 +279,7 @@ class IreeBackend:
 
         def emit() -> dict[str, bytes]:
             plan: Plan = artifact.plan
-            return emit_code(_input_of(artifact), kind, target=self.target, options=plan.options)
+            return emit_code(input_of(artifact), kind, target=self.target, options=plan.options)
 
         return self._first_that_compiles(artifact, emit)
 
@@ -278,7 +308,7 @@ class IreeBackend:
         plan: Plan = artifact.plan
         tiled = self._options(ProgramCost(**vars(artifact.cost))).data_tiling
         plan = replace(plan, options=replace(plan.options, data_tiling=tiled))
-        return replace(artifact, plan=_with_input(plan, given))
+        return replace(artifact, plan=with_input(plan, given))
 
     def locate_refusal(self, artifact: Artifact) -> str:
         """The compiler's error for a program that it rejects, with the user's lines.
@@ -303,7 +333,7 @@ class IreeBackend:
         """
         plan: Plan = artifact.plan
         store = default_cache()
-        key = cache_key("attempt", executable_key(_input_of(artifact), self.target, plan.options))
+        key = cache_key("attempt", executable_key(input_of(artifact), self.target, plan.options))
         first = int(store.get(key) or b"0") if store is not None else 0
 
         crashes = []
@@ -321,8 +351,12 @@ class IreeBackend:
             if first == 0:
                 raise
             number, vmfb = self._numbered_that_compiles(artifact, compile_, 0)
-        if store is not None and number != first and not crashes:
+        if crashes:
+            return vmfb
+        if store is not None and number != first:
             store.put(key, b"%d" % number)
+        if plan.program_key is not None and not artifact.callbacks:
+            program_cache.remember(plan.program_key, self._facts_of(artifact))
         return vmfb
 
     def _first_that_compiles(self, artifact: Artifact, compile_: Callable[[], T]) -> T:
@@ -362,7 +396,7 @@ class IreeBackend:
             forms = self.pipeline.forms
             others = forms[forms.index(plan.form) + 1 :]
             for given in self.pipeline.in_forms(artifact, plan.ordered, others):
-                yield _with_input(plan, given)
+                yield with_input(plan, given)
 
     def executable_bytes(
         self,
@@ -374,7 +408,7 @@ class IreeBackend:
         """The executable of a lowered program as IREE's ``.vmfb``, cached or compiled."""
         plan: Plan = artifact.plan
         return compile_artifact(
-            _input_of(artifact),
+            input_of(artifact),
             target=self.target,
             options=options or plan.options,
             ignore_cache=ignore_cache,
@@ -389,33 +423,6 @@ class IreeBackend:
 
     def __repr__(self) -> str:
         return f"IreeBackend({self.platform!r})"
-
-
-def _input_of(artifact: Artifact) -> bytes:
-    """The compiler's input, as the artifact's plan says."""
-    plan: Plan = artifact.plan
-    return artifact.portable if plan.code is None else plan.code
-
-
-def _with_input(plan: Plan, given: CompilerInput) -> Plan:
-    """A plan with another input for the compiler, and the options that fit its form."""
-    options = plan.options
-    if given.calls_library:
-        # The products that gain by tiling are the library's. For the small ones that are left, the
-        # packing of each operand would be a separate kernel.
-        options = replace(options, data_tiling=False)
-    if given.form not in (None, Form.SELECTS):
-        options = replace(options, hoist_constants=False)
-    if given.form is Form.STEPS and options.execution_model == "async":
-        # Python runs the steps, and returns when they are done.
-        options = replace(options, execution_model="blocking")
-    return replace(
-        plan,
-        code=given.code.encode() if given.code is not None else None,
-        options=options,
-        form=given.form,
-        stepped=given.stepped,
-    )
 
 
 profiling.instrument(IreeBackend, "put", profiling.record_put)

@@ -27,7 +27,7 @@ from gnomon.backends.errors import BackendUnavailable, ExecutionError
 from gnomon.backends.iree.scratch import make_scratch_folder
 from gnomon.backends.iree.targets.machine import find_linker
 
-__all__ = ["SYMBOL", "has_products", "load_for"]
+__all__ = ["SYMBOL", "has_products", "load_for", "shipped_library"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ _SINGLE, _DOUBLE = "scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"
 _SET_THREADS, _END_THREADS = "scipy_openblas_set_num_threads64_", "blas_thread_shutdown_"
 
 
-def _shipped() -> str | None:
-    """The path of NumPy's OpenBLAS."""
+def shipped_library() -> str | None:
+    """The path of NumPy's OpenBLAS; None if there is none that programs could call."""
     if not sys.platform.startswith("linux"):
         return None
     folder = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
@@ -51,7 +51,7 @@ def _shipped() -> str | None:
 @functools.cache
 def has_products() -> bool:
     """Whether kernels can call the library; loads it if it is not loaded yet."""
-    path = _shipped()
+    path = shipped_library()
     if path is None or find_linker().kind == "none":
         logger.debug("products of matrices: NumPy ships no OpenBLAS that kernels could call")
         return False

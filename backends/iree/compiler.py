@@ -68,6 +68,7 @@ __all__ = [
     "prestart",
     "prestart_if_nothing_is_cached",
     "shutdown",
+    "surroundings",
 ]
 
 logger = logging.getLogger(__name__)
@@ -162,10 +163,10 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
 def executable_key(artifact: bytes, target: Target, options: CompileOptions) -> str:
     """The key of a program's executable in the cache: a hash of all that determines the code."""
     flags = [flag.name for flag in target.process_flags] + compile_flags(target, options)
-    return cache_key(artifact, "\n".join(flags), *_surroundings(target))
+    return cache_key(artifact, "\n".join(flags), *surroundings(target))
 
 
-def _surroundings(target: Target) -> tuple[str, str, str]:
+def surroundings(target: Target) -> tuple[str, str, str]:
     """The inputs of the code besides the program and the flags: compiler, machine and passes."""
     machine = host_fingerprint() if target.is_host else target.name
     return compiler_version(), machine, _between_phases_digest()
@@ -214,7 +215,7 @@ def compile_artifact(
             store,
             flags,
             process_flags,
-            (*_flags_of_kernels(process_flags + flags), *_surroundings(target)),
+            (*_flags_of_kernels(process_flags + flags), *surroundings(target)),
             options.timeout_s,
         )
     try:

@@ -28,12 +28,16 @@ from gnomon.backends.iree.buffer import (
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
 from gnomon.backends.iree.host import HostModule, read_table
 from gnomon.backends.iree.interrupts import run_interruptibly
+from gnomon.backends.iree.reflection import STEPS
 from gnomon.backends.iree.scratch import loading_libraries
-from gnomon.backends.iree.stepped import Stepper, read_steps
 from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.callbacks import Callback
+from gnomon.dialects.deferred import Deferred
 
 __all__ = ["ArrayType", "Executable"]
+
+# Few programs have steps.
+stepped: Any = Deferred("gnomon.backends.iree.stepped")
 
 # The most calls in flight on the thread pool, and the most memory that they may allocate, which
 # they do at the time of the call. Two calls are as fast as more: in chains of arrays of 100 kB, a
@@ -148,13 +152,13 @@ class _Loaded:
             )
         self.context = context
         self.function = None
-        steps = read_steps(function)
-        if steps is None:
+        if STEPS not in function.reflection:
             self.function = function
             self.invoke = functools.partial(context.invoke, function)
         else:
             calls = self.host.calls if self.host else {}
-            self.invoke = Stepper(steps, module, context, calls, state)
+            steps = stepped.read_steps(function)
+            self.invoke = stepped.Stepper(steps, module, context, calls, state)
 
     @property
     def is_quick(self) -> bool:

@@ -25,6 +25,7 @@ import numpy as np
 
 from gnomon.backends.iree.buffer import import_array
 from gnomon.backends.iree.driver import DriverState
+from gnomon.backends.iree.reflection import HOST
 from gnomon.backends.iree.remote import read, upload_and_wait
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.callbacks import Callback, callback_of
@@ -47,7 +48,6 @@ HostCall: TypeAlias = "Callable[[Sequence[Any]], list[Any]]"
 """A host function from buffer views to buffer views that are ready."""
 
 _MODULE = "host"
-_REFLECTION = "gnomon.host"
 # The parameter of ops that holds the number of a Python function.
 _CALLBACK = "callback"
 
@@ -145,7 +145,7 @@ def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
     )
     main = next(op.operation for op in module.body.operations if _symbol(op.operation) == "main")
     main.attributes["iree.reflection"] = ir.DictAttr.get(
-        {_REFLECTION: ir.StringAttr.get(str(table), context())}, context()
+        {HOST: ir.StringAttr.get(str(table), context())}, context()
     )
 
 
@@ -158,7 +158,7 @@ def _symbol(op: ir.Operation) -> str:
 
 def read_table(function: Any) -> list[HostFunction]:
     """The host functions of a loaded program, from the reflection data of its ``main``."""
-    text = function.reflection.get(_REFLECTION)
+    text = function.reflection.get(HOST)
     if text is None:
         return []
     ensure_context()

@@ -15,7 +15,8 @@ import numpy as np
 
 from gnomon.backends.iree.driver import DriverState
 from gnomon.backends.iree.host import HostCall, read_view
-from gnomon.backends.iree.steps import REFLECTION, Block, Branch, Call, Loop, Piece, Step, from_text
+from gnomon.backends.iree.reflection import STEPS
+from gnomon.backends.iree.steps import Block, Branch, Call, Loop, Piece, Step, from_text
 from gnomon.dialects.types import TensorType
 
 __all__ = ["Stepper", "read_steps"]
@@ -29,7 +30,7 @@ _INDEX = TensorType((), np.dtype(np.int32))
 
 def read_steps(function: Any) -> Block | None:
     """The steps of a loaded program, from the reflection data of its ``main``, if it has any."""
-    text = function.reflection.get(REFLECTION)
+    text = function.reflection.get(STEPS)
     return None if text is None else from_text(text)
 
 

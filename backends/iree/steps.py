@@ -16,10 +16,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
-__all__ = ["REFLECTION", "Block", "Branch", "Call", "Loop", "Piece", "Step", "from_text", "to_text"]
-
-REFLECTION = "gnomon.steps"
-"""The key of the steps in the reflection data of ``main``."""
+__all__ = ["Block", "Branch", "Call", "Loop", "Piece", "Step", "from_text", "to_text"]
 
 Slots: TypeAlias = "tuple[int, ...]"
 

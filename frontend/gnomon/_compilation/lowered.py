@@ -25,7 +25,7 @@ from gnomon._tracing.partitioned import on_mesh, sharded_executable
 from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.trace import is_tracer
 from gnomon.backends.compilation import Artifact, Stages, verified
-from gnomon.backends.interface import Executable
+from gnomon.backends.interface import Executable, lower_to_run
 from gnomon.dialects.mlir import context, ensure_context, ir
 
 __all__ = ["Compiled", "Lowered", "no_compiler_options"]
@@ -67,7 +67,12 @@ class Lowered(Stage):
         if is_described(self._device) or is_spread(self._device):
             shardings.annotate(program)
         with verified(config.enable_checks):
-            self._artifact: Artifact = self._device.backend.lower(program, keep_stages=keep_stages)
+            backend = self._device.backend
+            self._artifact: Artifact = (
+                backend.lower(program, keep_stages=True)
+                if keep_stages
+                else lower_to_run(backend, program)
+            )
 
     @property
     def stages(self) -> Stages:

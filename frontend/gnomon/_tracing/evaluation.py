@@ -15,7 +15,7 @@ from gnomon._diagnostics.source_location import file_and_line, user_frame
 from gnomon._sharding.device import HOST
 from gnomon._tracing import eager_cache
 from gnomon._trees.flatten import tree_leaves
-from gnomon.backends.interface import Executable
+from gnomon.backends.interface import Executable, lower_to_run
 from gnomon.backends.reference import Evaluator
 from gnomon.backends.tiered import Overtaken, TieredProgram
 from gnomon.dialects.contract import Op
@@ -162,7 +162,7 @@ def _as_main(program: Program, name: str) -> Program:
 
 
 def _compiled(program: Program) -> Executable:
-    return HOST.backend.compile(HOST.backend.lower(program), device=HOST)
+    return HOST.backend.compile(lower_to_run(HOST.backend, program), device=HOST)
 
 
 def _tiered(program: Program, name: str) -> TieredProgram[Executable]:

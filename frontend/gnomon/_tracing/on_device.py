@@ -23,7 +23,7 @@ from gnomon._arrays.transfers import described, guard_transfer, is_user_value
 from gnomon._config.current import Config
 from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
 from gnomon.backends.errors import CompilationError, add_note
-from gnomon.backends.interface import Buffer, Executable
+from gnomon.backends.interface import Buffer, Executable, lower_to_run
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
@@ -290,7 +290,7 @@ def program_of_op(op: Op, types: Types, params: dict[str, Any]) -> Program:
 def _compiled(program: Program, device: Device, what: str) -> Executable:
     with compiling(what, device):
         executable: Executable = device.backend.compile(
-            device.backend.lower(program), device=device
+            lower_to_run(device.backend, program), device=device
         )
     return executable
 

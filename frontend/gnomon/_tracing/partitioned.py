@@ -16,7 +16,7 @@ from gnomon._sharding.device_group import is_spread, place_of_devices
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
-from gnomon.backends.interface import Executable
+from gnomon.backends.interface import Executable, lower_to_run
 from gnomon.backends.shards import PartitionedExecutable, ShardedBuffer, ShardedExecutable, put
 from gnomon.dialects import shardy
 from gnomon.dialects.body import Body
@@ -122,7 +122,7 @@ def compiled_on_mesh(
     arguments, results = program.signature("main")
     annotate(program, mesh, ins, outs)
     place: Any = place_of_devices(mesh._flat)
-    compiled: Any = place.backend.compile(place.backend.lower(program), device=place)
+    compiled: Any = place.backend.compile(lower_to_run(place.backend, program), device=place)
     return sharded_executable(
         compiled,
         mesh,

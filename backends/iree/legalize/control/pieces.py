@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from gnomon.backends.iree.legalize.control.counters import counter_of
 from gnomon.backends.iree.legalize.control.emitter import operations, terminator
+from gnomon.backends.iree.reflection import STEPS
 from gnomon.backends.iree.steps import (
-    REFLECTION,
     Block,
     Branch,
     Call,
@@ -147,7 +147,7 @@ def split_into_pieces(module: ir.Module, is_step: Choice) -> bool:
     attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get([], [], context()), context())
     known = attributes.get(_TABLE)
     entries = {e.name: e.attr for e in ir.DictAttr(known)} if known is not None else {}
-    entries[REFLECTION] = ir.StringAttr.get(to_text(program), context())
+    entries[STEPS] = ir.StringAttr.get(to_text(program), context())
     attributes[_TABLE] = ir.DictAttr.get(entries, context())
     for name in ("arg_attrs", "res_attrs"):
         attributes.pop(name, None)
