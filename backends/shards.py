@@ -16,6 +16,7 @@ import numpy as np
 
 from gnomon.backends.errors import BufferDeletedError, GnomonRuntimeError
 from gnomon.backends.interface import Buffer, Device
+from gnomon.dialects.types import TensorType
 
 __all__ = [
     "NUMBERS",
@@ -143,7 +144,7 @@ class ShardedBuffer:
     @property
     def nbytes(self) -> int:
         """The size of the whole array in bytes, as NumPy counts."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return TensorType(self.shape, self.dtype).nbytes
 
     @property
     def device(self) -> Any:

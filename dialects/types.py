@@ -121,6 +121,11 @@ class TensorType(NamedTuple):
             size *= dim
         return size
 
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes, as NumPy counts."""
+        return self.size * self.dtype.itemsize
+
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         """The same dtype, another shape."""
         return TensorType(tuple(shape), self.dtype)

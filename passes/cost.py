@@ -66,10 +66,6 @@ def _sized(type_: TensorType) -> TensorType:
     return type_.with_shape(tuple(max(_assumed(n), 0) for n in type_.shape))
 
 
-def _nbytes(type_: TensorType) -> int:
-    return type_.size * type_.dtype.itemsize
-
-
 def estimate(body: Body) -> Cost:
     """The cost of a body without calls.
 
@@ -88,8 +84,8 @@ def estimate(body: Body) -> Cost:
         cost = _cost_of(op, definition)
         total.add(cost)
         total.contraction_flops += cost.contraction_flops
-    inputs = sum(_nbytes(_sized(t)) for t in body.argument_types)
-    outputs = sum(_nbytes(_sized(t)) for t in body.result_types)
+    inputs = sum(_sized(t).nbytes for t in body.argument_types)
+    outputs = sum(_sized(t).nbytes for t in body.result_types)
     total.bytes_accessed += inputs + outputs
     total.dispatches += 1
     return total
@@ -146,5 +142,5 @@ def _cost_of(op: ir.Operation, definition: Op) -> Cost:
         t.size != size for t in operands
     ):
         total.dispatches += 1
-        total.bytes_accessed += sum(map(_nbytes, (*operands, *results)))
+        total.bytes_accessed += sum(t.nbytes for t in (*operands, *results))
     return total

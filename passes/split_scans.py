@@ -96,7 +96,7 @@ class _Scan:
     def nbytes(self, values: Sequence[ir.Value]) -> int:
         """The size in bytes of values of the body, stacked over all iterations."""
         types = map(type_of, values)
-        return self.length * sum(t.size * t.dtype.itemsize for t in types)
+        return self.length * sum(t.nbytes for t in types)
 
     def rebuilt(
         self,

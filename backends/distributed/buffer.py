@@ -9,6 +9,7 @@ import numpy as np
 from gnomon.backends.distributed.device import Device
 from gnomon.backends.distributed.jaxlib_client import execution_error, put_on_device
 from gnomon.backends.errors import BufferDeletedError, DistributedError
+from gnomon.dialects.types import TensorType
 
 __all__ = ["Buffer", "put"]
 
@@ -44,7 +45,7 @@ class Buffer:
     @property
     def nbytes(self) -> int:
         """The size in bytes, as NumPy counts."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return TensorType(self.shape, self.dtype).nbytes
 
     @property
     def array(self) -> Any:

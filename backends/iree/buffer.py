@@ -15,7 +15,7 @@ from gnomon.backends import profiling
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, forks
 from gnomon.backends.iree.waiting import wait_for
-from gnomon.dialects.types import FLOAT8, SUB_BYTE
+from gnomon.dialects.types import FLOAT8, SUB_BYTE, TensorType
 from gnomon_runtime.memory import ELEMENT_TYPES, IMPORTED_USAGE_BIT, MEMORY_TYPE, OWNED_USAGE
 
 # nanobind reports, at exit, every object that a global variable of the user still holds.
@@ -272,7 +272,7 @@ class Buffer:
     @property
     def nbytes(self) -> int:
         """The size in bytes."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return TensorType(self.shape, self.dtype).nbytes
 
     def view_for(self, state: DriverState) -> Any:
         """IREE's view of the buffer, for a program that runs on `state`.

@@ -24,7 +24,8 @@ from gnomon.backends.iree.blas import SYMBOL
 from gnomon.backends.iree.host import HostFunction, collect, publish
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form, forms_of, write_control_flow
-from gnomon.backends.iree.legalize.control.host_control import CONTROL_FLOW, has_control_flow
+from gnomon.backends.iree.legalize.control.host_control import has_control_flow
+from gnomon.backends.iree.legalize.control.rewriter import CONTROL_FLOW
 from gnomon.backends.iree.legalize.legalization import (
     DIALECT_STAGES,
     Legalization,

@@ -29,7 +29,8 @@ from gnomon.backends.pjrt.ahead_of_time import (
 )
 from gnomon.backends.pjrt.c_api import PjrtError
 from gnomon.backends.pjrt.client import Client, Device
-from gnomon.backends.pjrt.executable import Executable, compile_loaded, load_serialized
+from gnomon.backends.pjrt.compilation import compile_loaded, load_serialized
+from gnomon.backends.pjrt.executable import Executable, Signature
 from gnomon.backends.pjrt.lowering import Partitions, devices_of_plan, lower_for_xla
 from gnomon.backends.pjrt.negotiation import negotiated
 from gnomon.backends.pjrt.plugin import (
@@ -148,14 +149,12 @@ class PjrtBackend:
         client = self.client
         plan: Partitions | None = artifact.plan
         portable = self.portable(artifact, donate)
-        given: dict[str, Any] = {"donate": donate}
         if plan is None:
             devices = [device or client.local[0]]
-            types = {"input_types": artifact.input_types, "output_types": artifact.output_types}
+            signature = Signature(devices, artifact.input_types, artifact.output_types, donate)
         else:
             devices = list(devices_of_plan(client.devices, plan, client.plugin.name))
-            types = {"input_types": plan.input_types, "output_types": plan.output_types}
-        given |= {"devices": devices, **types}
+            signature = Signature(devices, plan.input_types, plan.output_types, donate)
         flags = {**_FLAGS.get(client.platform_name, {}), **self.spec.flags}
         cache = default_cache()
         ids = " ".join(str(device.id) for device in devices)
@@ -163,10 +162,12 @@ class PjrtBackend:
         cached = cache.get(key) if cache else None
         if cached is not None:
             try:
-                return load_serialized(client, cached, **given)
+                return load_serialized(client, cached, signature)
             except CompilationFailed as error:
                 logger.warning("compiling the cached program again: %s", error)
-        executable = compile_loaded(client, portable, **given, flags=flags, partitions=len(devices))
+        executable = compile_loaded(
+            client, portable, signature, flags=flags, partitions=len(devices)
+        )
         if cache is not None:
             try:
                 cache.put(key, executable.serialize())
@@ -198,14 +199,8 @@ class PjrtBackend:
           CompilationFailed: they are damaged, from another version of the plugin, or for other
             devices; or the plugin loads no serialized executables.
         """
-        return load_serialized(
-            self.client,
-            serialized,
-            devices=[device],
-            input_types=input_types,
-            output_types=output_types,
-            donate=donate,
-        )
+        signature = Signature([device], input_types, output_types, donate)
+        return load_serialized(self.client, serialized, signature)
 
     def compile_for(
         self, artifact: Artifact, topology: str, *, donate: tuple[int, ...] = ()

@@ -18,6 +18,7 @@ from gnomon.backends import profiling
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.pjrt.c_api import STRUCTS, PjrtError, address_of
 from gnomon.backends.pjrt.client import Client, Device
+from gnomon.dialects.types import TensorType
 
 __all__ = ["ELEMENT_TYPES", "Buffer", "Memory", "execution_error", "put", "result_buffer"]
 
@@ -182,7 +183,7 @@ class Buffer:
     @property
     def nbytes(self) -> int:
         """The size in bytes, as NumPy counts."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return TensorType(self.shape, self.dtype).nbytes
 
     @property
     def memory(self) -> Memory:

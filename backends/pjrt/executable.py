@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,23 +12,30 @@ import numpy as np
 
 from gnomon.backends import profiling
 from gnomon.backends.arguments import buffers_of_arguments
-from gnomon.backends.errors import CompilationFailed, OutOfMemory, UnsupportedOnTarget
+from gnomon.backends.errors import CompilationFailed
 from gnomon.backends.pjrt.buffer import Buffer, Memory, execution_error, result_buffer
-from gnomon.backends.pjrt.c_api import STRUCTS, Api, PjrtError, address_of, text_at
+from gnomon.backends.pjrt.c_api import STRUCTS, Api, address_of, text_at
 from gnomon.backends.pjrt.client import Client, Device
 from gnomon.backends.pjrt.hlo_text import hlo_text
-from gnomon.backends.pjrt.protobuf import compile_options
 from gnomon.dialects.types import TensorType
 
-__all__ = [
-    "Executable",
-    "Inspected",
-    "MemoryAnalysis",
-    "compile_loaded",
-    "load_serialized",
-    "program_struct",
-    "refused",
-]
+__all__ = ["Executable", "Inspected", "MemoryAnalysis", "Signature"]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The devices, the arguments and the results of a program.
+
+    Attributes:
+      devices: the devices that run it: one for each replica and partition, in replica-major order.
+      input_types, output_types: the types of arguments and results on each device.
+      donate: positions of the arguments whose buffers a call consumes.
+    """
+
+    devices: Sequence[Device]
+    input_types: Sequence[TensorType]
+    output_types: Sequence[TensorType]
+    donate: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,9 +152,7 @@ class Executable(Inspected):
     Args:
       client: the client.
       loaded: the plugin's handle.
-      devices: the devices that run it: one, or one for each replica and partition.
-      input_types, output_types: the types of arguments and results on each device.
-      donate: positions of the arguments whose buffers a call consumes.
+      signature: its devices, arguments and results.
 
     Attributes:
       local: the devices that belong to this process.
@@ -155,26 +160,19 @@ class Executable(Inspected):
       name: the name of the program in profiles.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        loaded: int,
-        *,
-        devices: Sequence[Device],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-        donate: tuple[int, ...] = (),
-    ) -> None:
+    def __init__(self, client: Client, loaded: int, signature: Signature) -> None:
         self.name = "main"
         self.client = client
         self.api = client.api
         self.loaded = client.adopt(loaded, "LoadedExecutable_Destroy")
-        self.devices = tuple(devices)
-        self.local = tuple(device for device in devices if device.is_addressable)
+        self.devices = tuple(signature.devices)
+        self.local = tuple(device for device in self.devices if device.is_addressable)
         self.device = self.local[0]
-        self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in input_types)
-        self.output_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in output_types)
-        self.donate = donate
+        self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in signature.input_types)
+        self.output_types = tuple(
+            (tuple(t.shape), np.dtype(t.dtype)) for t in signature.output_types
+        )
+        self.donate = signature.donate
         self._execute = self.api.function("LoadedExecutable_Execute")
         self._idle: list[_Call] = []
         handle = self.api.call("LoadedExecutable_GetExecutable", loaded=loaded).executable
@@ -283,115 +281,6 @@ class Executable(Inspected):
             f"Executable({len(self.input_types)} arguments, {len(self.output_types)} results, "
             f"devices={list(self.devices)!r})"
         )
-
-
-# ------------------------------------------------------------------------------------- compilation
-
-
-def program_struct(portable: bytes) -> tuple[Any, Any]:
-    """The struct of a program for a plugin, and the objects to keep alive along with it."""
-    struct = STRUCTS["Program"]
-    code = ctypes.create_string_buffer(portable, len(portable))
-    program = struct(code=address_of(code), code_size=len(portable), format=b"mlir", format_size=4)
-    program.struct_size = struct.size
-    return program, code
-
-
-def refused(error: PjrtError, platform: str) -> Exception:
-    """Converts an error of a compiler."""
-    if error.code == "RESOURCE_EXHAUSTED":
-        return OutOfMemory(f"the program does not fit on the device: {error.message}")
-    if error.code == "UNIMPLEMENTED":
-        return UnsupportedOnTarget(f"the compiler of {platform!r} rejected it: {error.message}")
-    return CompilationFailed(
-        f"the compiler of {platform!r} failed: {error}", diagnostics=error.message
-    )
-
-
-def compile_loaded(
-    client: Client,
-    portable: bytes,
-    *,
-    devices: Sequence[Device],
-    input_types: Sequence[TensorType],
-    output_types: Sequence[TensorType],
-    donate: tuple[int, ...] = (),
-    partitions: int = 1,
-    flags: Mapping[str, Any] | None = None,
-) -> Executable:
-    """Compiles a program for devices of a client.
-
-    Args:
-      portable: a StableHLO artifact of a version that the plugin reads.
-      devices: one for each replica and partition, in replica-major order.
-      partitions: the number of parts into which the compiler splits each replica.
-      flags: options of the compiler.
-
-    Raises:
-      CompilationFailed, UnsupportedOnTarget, OutOfMemory: the compiler rejected the program.
-    """
-    client.check_alive()
-    program, code = program_struct(portable)
-    options = compile_options(
-        [d.id for d in devices],
-        replicas=len(devices) // partitions,
-        partitions=partitions,
-        shardy=partitions > 1,
-        flags=flags,
-    )
-    try:
-        loaded = client.api.call(
-            "Client_Compile",
-            client=client.handle,
-            program=address_of(program),
-            compile_options=options,
-            compile_options_size=len(options),
-        ).executable
-    except PjrtError as error:
-        raise refused(error, client.plugin.name) from error
-    del code
-    return Executable(
-        client,
-        loaded,
-        devices=devices,
-        input_types=input_types,
-        output_types=output_types,
-        donate=donate,
-    )
-
-
-def load_serialized(
-    client: Client,
-    serialized: bytes,
-    *,
-    devices: Sequence[Device],
-    input_types: Sequence[TensorType],
-    output_types: Sequence[TensorType],
-    donate: tuple[int, ...] = (),
-) -> Executable:
-    """Loads the bytes from `Executable.serialize`.
-
-    Raises:
-      CompilationFailed: they are damaged, or from another version of the plugin or other devices.
-    """
-    client.check_alive()
-    try:
-        loaded = client.api.call(
-            "Executable_DeserializeAndLoad",
-            client=client.handle,
-            serialized=serialized,
-            serialized_size=len(serialized),
-        ).loaded
-    except PjrtError as error:
-        raise refused(error, client.plugin.name) from error
-    return Executable(
-        client,
-        loaded,
-        devices=devices,
-        input_types=input_types,
-        output_types=output_types,
-        donate=donate,
-    )
 
 
 _WAIT = Buffer.wait  # the original method, not the one that profiling wraps

@@ -1,4 +1,4 @@
-"""The writer of C code: loops, memory in the workspace, and blocks of operations.
+"""Writing the operations of a program as C code, and planning their memory.
 
 Memory is planned while the code is written. A buffer has a place in the workspace from the
 operation that computes it to the last one that reads it.
@@ -6,7 +6,6 @@ operation that computes it to the last one that reads it.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +15,13 @@ from typing import Any
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.standalone_c.types import of_type
 from gnomon.backends.standalone_c.values import Buffer, Flat, Index, Stored, Value, flattened
+from gnomon.backends.standalone_c.workspace import Workspace
+from gnomon.backends.standalone_c.writer import Writer
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
-__all__ = ["ALIGNMENT", "Emitter", "Operation", "Rule"]
+__all__ = ["Emitter", "Operation", "Rule"]
 
-ALIGNMENT = 64
 # Arrays of one element are variables, which compilers keep in registers.
 _LOCAL_ELEMENTS = 1
 
@@ -64,8 +64,8 @@ class _Scope:
     hints: dict[ir.Value, Buffer] = field(default_factory=dict)
 
 
-class Emitter:
-    """Writes C code.
+class Emitter(Writer):
+    """Writes the operations of a program as C code.
 
     Args:
       rules: how each operation of StableHLO is written, by its name.
@@ -80,101 +80,15 @@ class Emitter:
         reads_once: Callable[[str], bool],
         functions: Mapping[str, ir.Operation],
     ) -> None:
+        super().__init__()
         self.rules = rules
         self.functions = functions
-        self.lines: list[str] = []
-        self.constants: list[str] = []
-        self.helpers: set[str] = set()
-        self.workspace = 0
+        self.workspace = Workspace()
         self._reads_once = reads_once
-        self._free: list[tuple[int, int]] = []
-        self._numbers = itertools.count()
-        self._indent = 1
-        self._memo: dict[Any, str] = {}
         self._scopes: list[_Scope] = []
         self._env: dict[ir.Value, Value] = {}
 
-    # ---------------------------------------------------------------------------------- statements
-
-    def line(self, text: str) -> None:
-        """Write a line."""
-        self.lines.append("  " * self._indent + text)
-
-    def name(self, prefix: str) -> str:
-        """A new name."""
-        return f"{prefix}{next(self._numbers)}"
-
-    def number(self) -> int:
-        """A new number."""
-        return next(self._numbers)
-
-    def local(self, kind: str, expression: str, prefix: str = "t") -> str:
-        """Assign an expression to a new variable."""
-        name = self.name(prefix)
-        self.line(f"const {kind} {name} = {expression};")
-        return name
-
-    def once(self, key: Any, evaluate: Callable[[], str]) -> str:
-        """The expression for a key, evaluated once in a loop."""
-        if key not in self._memo:
-            self._memo[key] = evaluate()
-        return self._memo[key]
-
-    @contextmanager
-    def block(self, head: str, tail: str = "}") -> Iterator[None]:
-        """Write a block; expressions evaluated in it must not be reused after it."""
-        self.line(f"{head} {{" if head else "{")
-        self._indent += 1
-        memo, self._memo = self._memo, dict(self._memo)
-        try:
-            yield
-        finally:
-            self._memo = memo
-            self._indent -= 1
-            self.line(tail)
-
-    @contextmanager
-    def loops(self, shape: Sequence[int], *, parallel: bool = True) -> Iterator[Index]:
-        """Write a loop for each dimension; yield their indices.
-
-        Args:
-          shape: the number of iterations of each.
-          parallel: whether the iterations of the innermost loop do not depend on each other.
-        """
-        names = tuple(self.name("i") if size != 1 else "0" for size in shape)
-        with self._nest([(n, s) for n, s in zip(names, shape, strict=True) if s != 1], parallel):
-            yield names
-
-    @contextmanager
-    def _nest(self, dimensions: Sequence[tuple[str, int]], parallel: bool) -> Iterator[None]:
-        if not dimensions:
-            with self.block(""):
-                yield
-            return
-        (name, size), *rest = dimensions
-        if parallel and not rest:
-            self.line("GNOMON_INDEPENDENT")
-        with self.block(f"for (int64_t {name} = 0; {name} < {size}; ++{name})"):
-            if rest:
-                with self._nest(rest, parallel):
-                    yield
-            else:
-                yield
-
     # -------------------------------------------------------------------------------------- memory
-
-    def load(self, buffer: Buffer, position: str) -> str:
-        """Read an element."""
-        kind = of_type(buffer.type)
-        read = f"{buffer.pointer}[{position}]"
-        return f"gnomon_load_{kind.half}({read})" if kind.half else read
-
-    def store(self, buffer: Buffer, position: str, expression: str) -> None:
-        """Write an element."""
-        kind = of_type(buffer.type)
-        if kind.half:
-            expression = f"gnomon_store_{kind.half}({expression})"
-        self.line(f"{buffer.pointer}[{position}] = {expression};")
 
     def allocate(self, type_: TensorType) -> Buffer:
         """A new buffer in the workspace, or a variable for one element."""
@@ -183,36 +97,15 @@ class Emitter:
         if type_.size <= _LOCAL_ELEMENTS:
             self.line(f"{kind.stored} {name}[1];")
             return Buffer(name, type_, True, scope)
-        size = -(-type_.size * type_.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-        offset = self._place(size)
+        offset = self.workspace.place(type_.nbytes)
         self.line(f"{kind.stored} *const {name} = ({kind.stored} *)(gnomon_memory + {offset});")
         return Buffer(name, type_, True, scope, offset)
 
-    def _place(self, size: int) -> int:
-        for i, (start, end) in enumerate(self._free):
-            if end - start >= size:
-                self._free[i : i + 1] = [(start + size, end)] if end - start > size else []
-                return start
-        start = self.workspace
-        if self._free and self._free[-1][1] == start:
-            start = self._free.pop()[0]
-        self.workspace = start + size
-        return start
-
     def release(self, buffer: Buffer) -> None:
         """Give a buffer's place in the workspace to later ones."""
-        if buffer.offset is None:
-            return
-        size = -(-buffer.type.size * buffer.type.dtype.itemsize // ALIGNMENT) * ALIGNMENT
-        ranges = sorted([*self._free, (buffer.offset, buffer.offset + size)])
-        merged: list[tuple[int, int]] = []
-        for start, end in ranges:
-            if merged and merged[-1][1] == start:
-                merged[-1] = (merged[-1][0], end)
-            else:
-                merged.append((start, end))
-        self._free = merged
-        buffer.offset = None
+        if buffer.offset is not None:
+            self.workspace.free(buffer.offset, buffer.type.nbytes)
+            buffer.offset = None
 
     @contextmanager
     def scratch(self, type_: TensorType) -> Iterator[Buffer]:

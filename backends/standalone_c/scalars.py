@@ -246,7 +246,7 @@ def _bitcast(emitter: Emitter, operation: Operation) -> list[Value]:
         return _lazy(operation, lambda e, v: e.local(target.computed, f"{name}({v[0]})"))
     into = emitter.result(operation)
     with emitter.in_memory(x) as stored:
-        size = type_.size * type_.dtype.itemsize
+        size = type_.nbytes
         emitter.line(f"memcpy({into.pointer}, {stored.buffer.pointer}, {size});")
     return [Stored(into, type_)]
 

@@ -12,16 +12,19 @@ from typing import Any
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.standalone_c.contractions import CONTRACTIONS
 from gnomon.backends.standalone_c.control import CONTROL
-from gnomon.backends.standalone_c.emitter import ALIGNMENT, Emitter, Rule
+from gnomon.backends.standalone_c.emitter import Emitter, Rule
 from gnomon.backends.standalone_c.fourier import FOURIER
 from gnomon.backends.standalone_c.indexing import INDEXING
 from gnomon.backends.standalone_c.movements import MOVEMENTS
 from gnomon.backends.standalone_c.prelude import prelude
 from gnomon.backends.standalone_c.reductions import REDUCTIONS
 from gnomon.backends.standalone_c.scalars import ELEMENTWISE
+from gnomon.backends.standalone_c.sorting import SORTING
 from gnomon.backends.standalone_c.triangular import TRIANGULAR
 from gnomon.backends.standalone_c.types import COMPLEX_TYPES, of_type
 from gnomon.backends.standalone_c.values import Buffer, Stored
+from gnomon.backends.standalone_c.windows import WINDOWS
+from gnomon.backends.standalone_c.workspace import ALIGNMENT
 from gnomon.dialects.functions import symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex, short_name
@@ -32,6 +35,8 @@ _RULES: dict[str, Rule] = {
     **ELEMENTWISE,
     **MOVEMENTS,
     **REDUCTIONS,
+    **WINDOWS,
+    **SORTING,
     **CONTRACTIONS,
     **INDEXING,
     **CONTROL,
@@ -136,7 +141,7 @@ def c_source(
         ]
     )
     # The function aligns the start of the workspace.
-    workspace = emitter.workspace + ALIGNMENT if emitter.workspace else 0
+    workspace = emitter.workspace.size + ALIGNMENT if emitter.workspace.size else 0
     header = _header(name, signature, artifact, inputs, outputs, workspace)
     return CSource(name, code, header, workspace)
 
@@ -211,7 +216,7 @@ def _function(signature: str, name: str, parameters: Sequence[str], emitter: Emi
     written = _without_unused(emitter.lines)
     body = "\n".join(written)
     lines += [f"  (void){p};" for p in parameters if not re.search(rf"\b{p}\b", body)]
-    if emitter.workspace:
+    if emitter.workspace.size:
         lines += [
             "  void *allocated = NULL;",
             "  if (workspace == NULL) {",
@@ -224,7 +229,7 @@ def _function(signature: str, name: str, parameters: Sequence[str], emitter: Emi
     else:
         lines.append("  (void)workspace;")
     lines += written
-    if emitter.workspace:
+    if emitter.workspace.size:
         lines.append("  free(allocated);")
     return "\n".join([*lines, "  return 0;", "}", ""])
 

@@ -26,9 +26,9 @@ from gnomon.backends.iree.legalize.control import branches, forms, rolled_chains
 from gnomon.backends.iree.legalize.data_movement import scatter, sorting
 from gnomon.backends.iree.legalize.functions import (
     conversions,
+    half_powers,
     integrals,
     narrow_arithmetic,
-    powers,
     special_functions,
 )
 from gnomon.backends.iree.legalize.fusion import (
@@ -62,7 +62,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *complex_parts.LEGALIZATIONS,
         *windows.LEGALIZATIONS,
         *pads.LEGALIZATIONS,
-        *powers.LEGALIZATIONS,
+        *half_powers.LEGALIZATIONS,
         *branches.LEGALIZATIONS,
         *conversions.LEGALIZATIONS,
         *scatter.LEGALIZATIONS,

@@ -146,7 +146,8 @@ def make_array_from_process_local_data(
       sharding: the sharding of the array.
       local_data: the data: a NumPy array.
       global_shape: the shape of the array; by default, the data of each process is proportional to
-        the number of its devices. Raises:
+        the number of its devices.
+    Raises:
       ValueError: the data has another shape than the parts of this process.
 
     Example:

@@ -340,7 +340,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
 
         Args:
           args, kwargs: arrays, or anything with ``shape`` and ``dtype``
-          (`gnomon.ShapeDtypeStruct`).
+            (`gnomon.ShapeDtypeStruct`).
         """
         return self.trace(*args, **kwargs).lower()
 

@@ -105,8 +105,10 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
 
     Args:
       in_tree: a pytree of arrays, with the same shapes and dtypes in each process.
-      is_source: whether this process is the source; by default process 0 is. Returns: The pytree of
-        the source, with NumPy arrays. Raises:
+      is_source: whether this process is the source; by default process 0 is.
+    Returns:
+      The pytree of the source, with NumPy arrays.
+    Raises:
       ValueError: not exactly one process is the source.
     """
     source = process_index() == 0 if is_source is None else bool(is_source)
@@ -122,7 +124,8 @@ def sync_global_devices(name: str) -> None:
     """Wait until all processes have made this call.
 
     Args:
-      name: a name for this call, the same in each process. Raises:
+      name: a name for this call, the same in each process.
+    Raises:
       gnomon.errors.DistributedError: a process is gone, or calls something else.
     """
     engine: Any = platforms.host_engine()

@@ -22,7 +22,8 @@ from gnomon.backends.errors import (
 from gnomon.backends.pjrt.backend import PjrtBackend
 from gnomon.backends.pjrt.buffer import put
 from gnomon.backends.pjrt.client import Device
-from gnomon.backends.pjrt.executable import Executable, compile_loaded, load_serialized
+from gnomon.backends.pjrt.compilation import compile_loaded, load_serialized
+from gnomon.backends.pjrt.executable import Executable, Signature
 from gnomon.backends.pjrt.plugin import PluginSpec
 from gnomon.dialects.mlir import stablehlo
 from gnomon.dialects.types import TensorType
@@ -52,8 +53,7 @@ def double(size: int) -> bytes:
 @pytest.fixture(scope="module")
 def doubled(backend: PjrtBackend) -> Executable:
     device = backend.devices()[0]
-    types = {"input_types": vector(4), "output_types": vector(4)}
-    return compile_loaded(backend.client, double(4), devices=[device], **types)
+    return compile_loaded(backend.client, double(4), Signature([device], vector(4), vector(4)))
 
 
 def test_arrays_and_buffers_as_arguments(doubled: Executable, device: Device) -> None:
@@ -114,10 +114,7 @@ def accumulate(request: pytest.FixtureRequest, backend: PjrtBackend) -> Executab
     return compile_loaded(
         backend.client,
         artifact(TWO.replace("DONATED", request.param)),
-        devices=[backend.devices()[0]],
-        input_types=vector(65536) * 2,
-        output_types=vector(65536),
-        donate=(0,),
+        Signature([backend.devices()[0]], vector(65536) * 2, vector(65536), donate=(0,)),
     )
 
 
@@ -167,8 +164,8 @@ module { func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %0 : tensor<8xf32> } }
 """
     devices = backend.devices()
-    types = {"input_types": vector(8), "output_types": vector(8)}
-    program = compile_loaded(backend.client, artifact(text), devices=devices, **types)
+    signature = Signature(devices, vector(8), vector(8))
+    program = compile_loaded(backend.client, artifact(text), signature)
     given = np.arange(16, dtype=np.float32).reshape(2, 8)
     arguments = [[put(x, device)] for x, device in zip(given, devices, strict=True)]
     for _ in range(3):
@@ -192,9 +189,7 @@ module attributes {{mhlo.num_partitions = 2 : i32}} {{
     program = compile_loaded(
         backend.client,
         artifact(text),
-        devices=backend.devices(),
-        input_types=vector(4),
-        output_types=vector(4),
+        Signature(backend.devices(), vector(4), vector(4)),
         partitions=2,
     )
     given = np.arange(8, dtype=np.float32)
@@ -216,17 +211,17 @@ module {{ func.func public @main(%a: tensor<4xf32>) -> tensor<{size}x4xf32> {{
   return %0 : tensor<{size}x4xf32> }} }}
 """
     device = backend.devices()[0]
-    types = {"input_types": vector(4), "output_types": [TensorType((size, 4), F32)]}
+    signature = Signature([device], vector(4), [TensorType((size, 4), F32)])
     buffer = put(np.ones(4, np.float32), device)
     # If the program has started, the error is raised when the value is read.
     with pytest.raises(OutOfMemory, match="RESOURCE_EXHAUSTED"):
-        program = compile_loaded(backend.client, artifact(text), devices=[device], **types)
+        program = compile_loaded(backend.client, artifact(text), signature)
         program.run([buffer])[0].wait()
     assert doubled([buffer])[0].to_numpy().tolist() == [2, 2, 2, 2]
 
 
 def test_programs_that_the_compiler_refuses(backend: PjrtBackend) -> None:
-    types = {"input_types": vector(4), "output_types": vector(4)}
+    signature = Signature([backend.devices()[0]], vector(4), vector(4))
     call = """
 module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.custom_call @nobody.knows(%a) : (tensor<4xf32>) -> tensor<4xf32>
@@ -234,10 +229,8 @@ module { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 """
     for code in (artifact(call), b"no program"):
         with pytest.raises((CompilationFailed, ExecutionError), match=r"'xla_cpu'|nobody.knows"):
-            device = backend.devices()[0]
-            compile_loaded(backend.client, code, devices=[device], **types)(
-                [np.zeros(4, np.float32)]
-            )[0].wait()
+            program = compile_loaded(backend.client, code, signature)
+            program([np.zeros(4, np.float32)])[0].wait()
 
 
 # -------------------------------------------------------------------------------------- inspection
@@ -253,12 +246,12 @@ def test_analyses_of_a_program(doubled: Executable) -> None:
 
 
 def test_serialized_programs_run_again(doubled: Executable, device: Device) -> None:
-    types = {"input_types": vector(4), "output_types": vector(4), "devices": [device]}
+    signature = Signature([device], vector(4), vector(4))
     data = doubled.serialize()
-    loaded = load_serialized(doubled.client, data, **types)
+    loaded = load_serialized(doubled.client, data, signature)
     assert loaded([np.ones(4, np.float32)])[0].to_numpy().tolist() == [2, 2, 2, 2]
     with pytest.raises(CompilationFailed):
-        load_serialized(doubled.client, data[: len(data) // 2], **types)
+        load_serialized(doubled.client, data[: len(data) // 2], signature)
 
 
 def test_a_recording_has_calls_programs_waits_and_transfers(
@@ -350,8 +343,7 @@ def test_a_closed_client(spec: PluginSpec) -> None:
     (device, _) = backend.devices()
     buffer = backend.put(np.ones(1 << 16, np.float32))
     read = backend.put(np.ones(4, np.float32))
-    types = {"input_types": vector(4), "output_types": vector(4)}
-    program = compile_loaded(backend.client, double(4), devices=[device], **types)
+    program = compile_loaded(backend.client, double(4), Signature([device], vector(4), vector(4)))
     client = backend.client
     backend.close()
     assert not client.owned and not client.usable and "closed" in repr(client)

@@ -17,6 +17,7 @@ from gnomon.backends.iree.legalize.array_kernels.emitter import (
     first_place,
     pieces_of,
     width_of,
+    widths_of,
 )
 from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View, merged_dims
 from gnomon.backends.iree.legalize.array_kernels.reductions import ACROSS, across, product_of
@@ -176,7 +177,7 @@ def _matrices(
     kernel = product.kernel
 
     def one(here: list[Place]) -> None:
-        (total,) = _summed(
+        (total,) = _sum_over(
             product, here, terms, [product.zero], lambda at, sums: [_term(product, at, sums[0])]
         )
         kernel.store(total, product.out, here[2], 1)
@@ -192,23 +193,16 @@ def _term(product: _Product, at: list[Place], total: ir.Value) -> ir.Value:
     return product_of(product.kind, x, y, total)
 
 
-def _summed(
+def _sum_over(
     product: _Product,
     at: list[Place],
-    dims: Sequence[_Dim],
+    terms: Sequence[_Dim],
     sums: list[ir.Value],
-    once: Callable[[list[Place], list[ir.Value]], list[ir.Value]],
+    add: Callable[[list[Place], list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Nested loops over terms; ``once(places, sums)`` adds one to each sum."""
-    if not dims:
-        return list(once(at, sums))
-    first, *inner_dims = dims
-
-    def step(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
-        here = [p.plus(i, s) for p, s in zip(at, first.moves, strict=True)]
-        return _summed(product, here, inner_dims, inner, once)
-
-    return product.kernel.steps(first.size, 1, sums, step)
+    """Nested loops over terms; ``add(places, sums)`` adds one to each sum."""
+    sizes, moves = [d.size for d in terms], [d.moves for d in terms]
+    return product.kernel.accumulate_over(sizes, at, moves, sums, add)
 
 
 def _blocks(
@@ -258,7 +252,7 @@ def _along_free(
         apart = block.moves if block is not None else [0, 0, 0]
 
         def columns(at: list[Place], parts: Sequence[tuple[int, int]]) -> None:
-            def once(p: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
+            def add(p: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
                 loaded = [kernel.load(wide, p[w].plus(i, 1), lanes, 1) for i, lanes in parts]
                 totals = []
                 for r in range(count):
@@ -272,7 +266,7 @@ def _along_free(
                 return totals
 
             zeros = [kernel.spread(product.zero, lanes) for _, lanes in parts]
-            sums = _summed(product, at, terms, zeros * count, once)
+            sums = _sum_over(product, at, terms, zeros * count, add)
             for r in range(count):
                 for k, (i, _) in enumerate(parts):
                     to = at[2].plus(r, apart[2]).plus(i, 1)
@@ -299,8 +293,7 @@ def _along_terms(
     kernel = product.kernel
     width = width_of([product.out.element])
     outer, block = _largest(free)
-    end, remainder = pieces_of(vector.size, width)
-    widths = [*([width] if end else []), *(lanes for _, lanes in remainder)]
+    widths = widths_of(vector.size, width)
 
     def rows(here: list[Place], count: int) -> None:
         apart = block.moves if block is not None else [0, 0, 0]
@@ -318,20 +311,16 @@ def _along_terms(
                 totals.append(product_of(product.kind, pair[0], pair[1], sums[r]))
             return totals
 
-        def once(at: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
+        def line(at: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
+            def piece(i: ir.Value | int, lanes: int, inner: list[ir.Value]) -> list[ir.Value]:
+                return add([at[0].plus(i, 1), at[1].plus(i, 1)], lanes, inner)
+
             groups = [sums[k * count : (k + 1) * count] for k in range(len(widths))]
-
-            def step(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
-                return add([at[0].plus(i, 1), at[1].plus(i, 1)], width, inner)
-
-            if end:
-                groups[0] = kernel.steps(end, width, groups[0], step)
-            for k, (i, lanes) in enumerate(remainder, start=len(widths) - len(remainder)):
-                groups[k] = add([at[0].plus(i, 1), at[1].plus(i, 1)], lanes, groups[k])
+            groups = kernel.accumulate_pieces(vector.size, width, groups, piece)
             return [s for group in groups for s in group]
 
         sums = [kernel.spread(product.zero, lanes) for lanes in widths for _ in range(count)]
-        sums = _summed(product, here, outer_terms, sums, once)
+        sums = _sum_over(product, here, outer_terms, sums, line)
         for r in range(count):
             total: ir.Value | None = None
             for k, lanes in enumerate(widths):

@@ -19,7 +19,7 @@ from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
 )
 from gnomon.dialects.mlir import ir
 
-__all__ = ["MOST_OPS", "Emitter", "Place", "pieces_of", "width_of"]
+__all__ = ["MOST_OPS", "Emitter", "Place", "pieces_of", "width_of", "widths_of"]
 
 # The bytes of a vector. On processors with shorter vectors, the compiler splits it.
 _VECTOR_BYTES = 64
@@ -65,6 +65,12 @@ def pieces_of(size: int, width: int) -> tuple[int, list[tuple[int, int]]]:
     return end, pieces
 
 
+def widths_of(size: int, width: int) -> list[int]:
+    """The width of each vector of a loop body and of the pieces after it, see `pieces_of`."""
+    end, remainder = pieces_of(size, width)
+    return [*([width] if end else []), *(lanes for _, lanes in remainder)]
+
+
 class Place:
     """A position in memory: a known number plus one that the program computes."""
 
@@ -89,9 +95,9 @@ class Place:
         known = number(index(), self.known)
         if self.computed is None:
             return known
-        return (
-            scalar("arith.addi", [self.computed, known], index()) if self.known else (self.computed)
-        )
+        if not self.known:
+            return self.computed
+        return scalar("arith.addi", [self.computed, known], index())
 
 
 class Emitter:
@@ -309,16 +315,30 @@ class Emitter:
         body: Callable[[list[Place]], None],
     ) -> None:
         """Nested loops; ``strides`` gives for each dimension how far each place moves."""
-        if not sizes:
-            body(list(places))
-            return
 
-        def iteration(i: ir.Value | int, _: list[ir.Value]) -> list[ir.Value]:
-            here = [p.plus(i, s) for p, s in zip(places, strides[0], strict=True)]
-            self.over(sizes[1:], here, strides[1:], body)
+        def iteration(here: list[Place], _: list[ir.Value]) -> list[ir.Value]:
+            body(here)
             return []
 
-        self.steps(sizes[0], 1, [], iteration)
+        self.accumulate_over(sizes, places, strides, [], iteration)
+
+    def accumulate_over(
+        self,
+        sizes: Sequence[int],
+        places: Sequence[Place],
+        strides: Sequence[Sequence[int]],
+        sums: Sequence[ir.Value],
+        add: Callable[[list[Place], list[ir.Value]], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """Nested loops that carry sums; ``add(places, sums)`` returns the new ones."""
+        if not sizes:
+            return list(add(list(places), list(sums)))
+
+        def iteration(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
+            here = [p.plus(i, s) for p, s in zip(places, strides[0], strict=True)]
+            return self.accumulate_over(sizes[1:], here, strides[1:], inner, add)
+
+        return self.steps(sizes[0], 1, sums, iteration)
 
     def pieces(self, size: int, width: int, body: Callable[[ir.Value | int, int], None]) -> None:
         """Cover a dimension with vectors: ``body(start, width)`` emits each."""
@@ -331,6 +351,29 @@ class Emitter:
         self.steps(end, width, [], iteration)
         for start, lanes in remainder:
             body(start, lanes)
+
+    def accumulate_pieces(
+        self,
+        size: int,
+        width: int,
+        sums: Sequence[list[ir.Value]],
+        add: Callable[[ir.Value | int, int, list[ir.Value]], list[ir.Value]],
+    ) -> list[list[ir.Value]]:
+        """Cover a dimension with vectors: ``add(start, width, sums)`` returns new sums.
+
+        Args:
+          size: the size of the dimension.
+          width: the number of elements in a vector.
+          sums: for each of `widths_of`, the sums that vectors of that width are added to.
+          add: emits a vector.
+        """
+        end, remainder = pieces_of(size, width)
+        sums = list(sums)
+        if end:
+            sums[0] = self.steps(end, width, sums[0], lambda i, inner: add(i, width, inner))
+        for k, (start, lanes) in enumerate(remainder, start=len(sums) - len(remainder)):
+            sums[k] = add(start, lanes, sums[k])
+        return sums
 
 
 def scalar_of(name: str, operands: Sequence[ir.Value], type_: ir.Type) -> ir.Value:

@@ -10,8 +10,8 @@ from gnomon.backends.iree.legalize.array_kernels.code import Kernel, shape_of
 from gnomon.backends.iree.legalize.array_kernels.emitter import (
     Place,
     first_place,
-    pieces_of,
     width_of,
+    widths_of,
 )
 from gnomon.backends.iree.legalize.array_kernels.layout import Layout, View, merged_dims
 from gnomon.backends.iree.legalize.loop_kernels.attributes import integers
@@ -162,12 +162,12 @@ def _along_kept(
         def piece(i: ir.Value | int, lanes: int) -> None:
             at = here[0].plus(i, last.read)
             total = kernel.spread(start, lanes)
-            (total,) = _accumulated(
-                kernel,
-                at,
-                reduced,
+            (total,) = kernel.accumulate_over(
+                [d.size for d in reduced],
+                [at],
+                [[d.read] for d in reduced],
                 [total],
-                lambda p, sums: [combine(sums[0], kernel.load(source, p, lanes, last.read))],
+                lambda p, sums: [combine(sums[0], kernel.load(source, p[0], lanes, last.read))],
             )
             kernel.store(total, result, here[1].plus(i, last.written), last.written)
 
@@ -190,27 +190,24 @@ def _along_reduced(
     combine: Callable[[ir.Value, ir.Value], ir.Value],
 ) -> None:
     type_ = signless(source.element)
-    end, remainder = pieces_of(last.size, width)
-    widths = [*([width] if end else []), *(lanes for _, lanes in remainder)]
 
     def row(here: list[Place]) -> None:
-        def once(at: Place, sums: list[ir.Value]) -> list[ir.Value]:
-            totals = list(sums)
-            if end:
+        def line(at: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
+            def add(i: ir.Value | int, lanes: int, total: list[ir.Value]) -> list[ir.Value]:
+                x = kernel.load(source, at[0].plus(i, last.read), lanes, last.read)
+                return [combine(total[0], x)]
 
-                def step(i: ir.Value | int, inner: list[ir.Value]) -> list[ir.Value]:
-                    x = kernel.load(source, at.plus(i, last.read), width, last.read)
-                    return [combine(inner[0], x)]
-
-                (totals[0],) = kernel.steps(end, width, [sums[0]], step)
-            for k, (i, lanes) in enumerate(remainder, start=len(widths) - len(remainder)):
-                x = kernel.load(source, at.plus(i, last.read), lanes, last.read)
-                totals[k] = combine(totals[k], x)
-            return totals
+            new = kernel.accumulate_pieces(last.size, width, [[s] for s in sums], add)
+            return [total for (total,) in new]
 
         nothing = number(type_, _identity(kind, type_))
-        sums = [kernel.spread(nothing, lanes) for lanes in widths]
-        sums = _accumulated(kernel, here[0], outer_axes, sums, once)
+        sums = kernel.accumulate_over(
+            [d.size for d in outer_axes],
+            here[:1],
+            [[d.read] for d in outer_axes],
+            [kernel.spread(nothing, lanes) for lanes in widths_of(last.size, width)],
+            line,
+        )
         total = start
         for value in sums:
             part = across(kernel, kind, value) if isinstance(value.type, ir.VectorType) else value
@@ -218,25 +215,6 @@ def _along_reduced(
         kernel.store(total, result, here[1], 1)
 
     kernel.over([d.size for d in kept], places, [[d.read, d.written] for d in kept], row)
-
-
-def _accumulated(
-    kernel: Kernel,
-    at: Place,
-    dims: Sequence[_Dim],
-    sums: list[ir.Value],
-    once: Callable[[Place, list[ir.Value]], list[ir.Value]],
-) -> list[ir.Value]:
-    """Nested loops that carry sums; ``once(place, sums)`` adds to them."""
-    if not dims:
-        return list(once(at, sums))
-    first, *inner_dims = dims
-    return kernel.steps(
-        first.size,
-        1,
-        sums,
-        lambda i, inner: _accumulated(kernel, at.plus(i, first.read), inner_dims, inner, once),
-    )
 
 
 def _numbers(
@@ -254,22 +232,12 @@ def _numbers(
     count = len(sources)
 
     def row(here: list[Place]) -> None:
-        def inner(dims: Sequence[int], at: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
-            if not dims:
-                loaded = [kernel.load(x, p, 1, 1) for x, p in zip(sources, at, strict=True)]
-                return kernel.region(block, [*sums, *loaded])
-            return kernel.steps(
-                shape[dims[0]],
-                1,
-                sums,
-                lambda i, carried: inner(
-                    dims[1:],
-                    [p.plus(i, x.strides[dims[0]]) for p, x in zip(at, sources, strict=True)],
-                    carried,
-                ),
-            )
+        def add(at: list[Place], sums: list[ir.Value]) -> list[ir.Value]:
+            loaded = [kernel.load(x, p, 1, 1) for x, p in zip(sources, at, strict=True)]
+            return kernel.region(block, [*sums, *loaded])
 
-        totals = inner(axes, here[:count], list(starts))
+        read = [[x.strides[d] for x in sources] for d in axes]
+        totals = kernel.accumulate_over([shape[d] for d in axes], here[:count], read, starts, add)
         for total, result, place in zip(totals, results, here[count:], strict=True):
             kernel.store(total, result, place, 1)
 

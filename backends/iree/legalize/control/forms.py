@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gnomon.backends.iree.legalize.control.guards import guard_loops
-from gnomon.backends.iree.legalize.control.host_control import (
-    OpenLoopError,
-    has_control_flow,
-    host_control,
-)
+from gnomon.backends.iree.legalize.control.host_control import has_control_flow, host_control
 from gnomon.backends.iree.legalize.control.pieces import (
     every_step,
     split_into_pieces,
     steps_for_order,
 )
+from gnomon.backends.iree.legalize.control.rewriter import OpenLoopError
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.dialects.mlir import ir, other_dialects
 

@@ -234,7 +234,7 @@ def _is_rolled(sequence: list[ir.Operation], run: _Run) -> bool:
             if at is None and not (is_last and i % run.size in carried):
                 return False
     types = {v: type_of(v) for op in step for v in (*op.operands, *op.results)}
-    return sum(t.size * t.dtype.itemsize for t in types.values()) <= _BYTES
+    return sum(t.nbytes for t in types.values()) <= _BYTES
 
 
 def _length(run: _Run) -> int:

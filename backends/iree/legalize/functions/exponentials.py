@@ -16,13 +16,13 @@ from typing import TypeAlias
 import numpy as np
 
 from gnomon.backends.iree.legalize.functions.double_length import format_of, polynomial
+from gnomon.backends.iree.legalize.functions.signs import with_sign_of
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
 __all__ = [
     "compilers_exp", "cosh", "exp", "exp2", "expm1", "logistic", "odd", "sinh", "tanh",
-    "with_sign_of",
 ]  # fmt: skip
 
 
@@ -80,15 +80,6 @@ def odd(x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
     """``x + x**3 P(x**2)``."""
     square = ops.mul(x, x)
     return ops.add(x, ops.mul(ops.mul(x, square), polynomial(square, coefficients)))
-
-
-def with_sign_of(magnitude: ir.Value, x: ir.Value) -> ir.Value:
-    """``magnitude``, which is not negative, with the sign bit of ``x``."""
-    format_ = format_of(x)
-    sign = full_like(ops.bitcast_convert(x, dtype=format_.integer), np.iinfo(format_.integer).min)
-    bits = ops.and_(ops.bitcast_convert(x, dtype=format_.integer), sign)
-    whole = ops.or_(ops.bitcast_convert(magnitude, dtype=format_.integer), bits)
-    return ops.bitcast_convert(whole, dtype=format_.dtype)
 
 
 def _largest_below(dtype: np.dtype, bound: float) -> float:

@@ -1,69 +1,59 @@
-"""Powers with a literal half-integer exponent, as roots and products.
-
-A general power is a logarithm, a product in two parts, an exponential, and selects for the edge
-cases: ten nanoseconds per element. ``r ** -1.5``, as in the law of gravitation, takes only a square
-root, a product and a quotient. In f64 these overflow for no f32, and are accurate enough to round
-to f32.
-"""
+"""Powers: the power of the magnitude, with selects for the sign and the edge cases."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
-from gnomon.backends.rewriting import SpecialCase
-from gnomon.dialects.contract import Instance
-from gnomon.dialects.emit import constant_value, convert, full_like, ops
+from gnomon.backends.iree.legalize.functions.double_length import positive_power
+from gnomon.backends.iree.legalize.functions.signs import has_sign, is_infinite, with_sign
+from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import type_of
 
-__all__ = ["LEGALIZATIONS"]
+__all__ = ["positive_power_in_f64", "pow_by"]
 
+_F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
-_MAX_EXPONENT = 4
+
+Emit: TypeAlias = "Callable[[ir.Value, ir.Value], ir.Value]"
 
 
-def _power(inst: Instance) -> Sequence[ir.Value] | None:
-    dtype = inst.type.dtype
-    if dtype != np.float32:
-        return None
-    x, y = inst.operands
-    exponent = _literal(y)
-    if exponent is None or 2 * exponent % 2 != 1 or abs(exponent) > _MAX_EXPONENT:
-        return None
-    wide = convert(x, _F64)
-    # sqrt gives -0 for -0 and nan for -inf, but the powers of both are those of 0 and infinity.
-    is_edge = ops.or_(ops.eq(wide, full_like(wide, 0)), ops.eq(wide, full_like(wide, -np.inf)))
-    base = ops.select(is_edge, ops.abs(wide), wide)
-    power = ops.sqrt(base)
-    for _ in range(int(abs(exponent))):
-        power = ops.mul(power, base)
-    if exponent < 0:
-        power = ops.div(full_like(power, 1), power)
-    return [convert(power, dtype)]
+def positive_power_in_f64(x: ir.Value, y: ir.Value) -> ir.Value:
+    """The power of a positive finite number."""
+    if type_of(x).dtype == _F64:
+        return positive_power(x, y)
+    return convert(ops.exp(ops.mul(convert(y, _F64), ops.log(convert(x, _F64)))), _F32)
 
 
-def _literal(value: ir.Value) -> float | None:
-    """The number that all elements of a value are, if it is a finite literal."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name == "gnomon.broadcast_in_dim":
-        (value,) = value.owner.operands
-    array = constant_value(value)
-    if array is None or not array.size or (array != array.flat[0]).any():
-        return None
-    number = float(array.flat[0])
-    return number if np.isfinite(number) else None
+def pow_by(positive: Emit) -> Emit:
+    """A function that emits any power, from one for powers of positive finite numbers."""
 
+    def pow(x: ir.Value, y: ir.Value) -> ir.Value:
+        zero, one, inf = full_like(x, 0), full_like(x, 1), full_like(x, np.inf)
+        size = ops.abs(x)
+        is_regular = ops.and_(ops.is_finite(size), ops.gt(size, zero))
+        base = ops.select(is_regular, size, one)
+        exponent = ops.select(ops.is_finite(y), y, zero)
+        power = positive(base, exponent)
 
-LEGALIZATIONS = (
-    Legalization(
-        name="half-powers",
-        stage=Stage.DECOMPOSE,
-        kind=Kind.SLOW,
-        doc="write powers with a literal half-integer exponent as roots and products",
-        upstream="a power is a logarithm, a product and an exponential: 10 ns per element",
-        reproducer="`x ** 1.5` takes three times as many operations",
-        targets=Targets.where(f64=True),
-        rules=always({"gnomon.pow": SpecialCase(_power)}),
-    ),
-)
+        # A base of zero or infinity, or an infinite exponent, gives zero or infinity.
+        grows = ops.eq(ops.gt(size, one), ops.gt(y, zero))
+        extreme = ops.select(grows, inf, zero)
+        is_extreme = ops.or_(ops.not_(is_regular), is_infinite(y))
+        power = ops.select(is_extreme, extreme, power)
+
+        is_whole = ops.eq(ops.floor(y), y)
+        half = ops.mul(y, full_like(y, 0.5))
+        is_odd = ops.and_(is_whole, ops.ne(ops.floor(half), half))
+        power = with_sign(power, ops.and_(has_sign(x), is_odd))
+        lost = ops.and_(ops.and_(ops.lt(x, zero), is_regular), ops.not_(is_whole))
+        lost = ops.or_(lost, ops.or_(ops.ne(x, x), ops.ne(y, y)))
+        power = ops.select(lost, full_like(x, np.nan), power)
+        is_one = ops.or_(ops.eq(y, zero), ops.eq(x, one))
+        is_one = ops.or_(is_one, ops.and_(ops.eq(size, one), is_infinite(y)))
+        return ops.select(is_one, one, power)
+
+    return pow

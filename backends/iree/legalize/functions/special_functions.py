@@ -11,14 +11,13 @@ The faults of IREE 3.13, and the remedies:
   sign and the edge cases.
 
 The 16-bit formats are computed in f32 and rounded once. On targets without f64, functions of f32
-use only f32 and integers: see `functions_in_f32`. On targets that link no library, the functions of
+use only f32 and integers. On targets that link no library, the functions of
 f64 for which the compiler would call one are written out too. `tools/accuracy` measures each
 function in each of these forms.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -29,11 +28,14 @@ from gnomon.backends.iree.legalize.functions import (
     angles,
     arcs,
     exponentials,
-    functions_in_f32,
     logarithms,
+    sines_in_f64,
 )
 from gnomon.backends.iree.legalize.functions.conversions import rounded
-from gnomon.backends.iree.legalize.functions.double_length import polynomial, positive_power
+from gnomon.backends.iree.legalize.functions.cube_roots import cbrt_in
+from gnomon.backends.iree.legalize.functions.double_length import positive_power
+from gnomon.backends.iree.legalize.functions.powers import positive_power_in_f64, pow_by
+from gnomon.backends.iree.legalize.functions.signs import has_sign, with_sign
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
@@ -41,7 +43,7 @@ from gnomon.backends.rewriting import Outlined, Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import FLOATING, is_floating, type_of
+from gnomon.dialects.types import FLOATING, is_floating
 
 __all__ = ["LEGALIZATIONS"]
 
@@ -73,196 +75,6 @@ def _in_f32_or_f64(emit: Emit) -> Rule:
         return narrow(inst)
 
     return rule
-
-
-def _has_sign(x: ir.Value) -> ir.Value:
-    """Whether the sign bit is set, which includes -0 and some nans."""
-    bits = ops.bitcast_convert(x, dtype=np.dtype(f"i{type_of(x).dtype.itemsize}"))
-    return ops.lt(bits, full_like(bits, 0))
-
-
-def _with_sign(magnitude: ir.Value, sign: ir.Value) -> ir.Value:
-    return ops.select(sign, ops.neg(magnitude), magnitude)
-
-
-def _is_infinite(x: ir.Value) -> ir.Value:
-    return ops.eq(ops.abs(x), full_like(x, np.inf))
-
-
-# --------------------------------------------------------------------------------- sine and cosine
-
-# floor(2/pi * 2**200): 200 bits of 2/pi. Below, 1/(2 pi) in pieces of 29 bits, whose products with
-# the 24 bits of an f32 are exact in f64.
-_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE
-_PIECE_BITS = 29
-_PIECES = tuple(
-    math.ldexp((_TWO_OVER_PI << 1) >> (203 - _PIECE_BITS * (k + 1)) & (1 << 29) - 1, -29 * (k + 1))
-    for k in range(7)
-)
-# Products with the later pieces are less than a turn for every f32.
-_ROUNDED_PIECES = 5
-# sin(2 pi t) / t as a minimax polynomial in t**2, for t up to 1/4; its error is at most 2e-11.
-_SINE = (
-    6.283185307046691,
-    -41.34170209692564,
-    81.60522369008567,
-    -76.70417025049954,
-    42.007797108698526,
-    -14.381390588162231,
-)
-
-
-def _minus_nearest_integer(x: ir.Value) -> ir.Value:
-    """``x`` minus the nearest integer, exactly."""
-    return ops.sub(x, ops.round(x, rounding_method="TO_NEAREST_EVEN"))
-
-
-def _turns(x: ir.Value) -> ir.Value:
-    """``x / (2 pi)`` of an f32 value in f64, minus the nearest integer: from -1/2 to 1/2.
-
-    It is the sum of the products with the pieces of 1/(2 pi). Each product is exact, and its whole
-    turns are removed before it is added.
-    """
-    wide = convert(x, _F64)
-    total: ir.Value | None = None
-    for k, piece in reversed(list(enumerate(_PIECES))):
-        product = ops.mul(wide, full_like(wide, piece))
-        part = _minus_nearest_integer(product) if k < _ROUNDED_PIECES else product
-        total = part if total is None else ops.add(total, part)
-    assert total is not None
-    return _minus_nearest_integer(total)
-
-
-def _sine_up_to_quarter(turns: ir.Value) -> ir.Value:
-    """The sine of an angle of at most a quarter of a turn to either side."""
-    return ops.mul(turns, polynomial(ops.mul(turns, turns), _SINE))
-
-
-def _sine(turns: ir.Value) -> ir.Value:
-    # The sine is symmetric about a quarter turn.
-    size = ops.abs(turns)
-    size = ops.min(size, ops.sub(full_like(size, 0.5), size))
-    return _with_sign(_sine_up_to_quarter(size), _has_sign(turns))
-
-
-def _cosine(turns: ir.Value) -> ir.Value:
-    return _sine_up_to_quarter(ops.sub(full_like(turns, 0.25), ops.abs(turns)))
-
-
-def _identity_if_tiny(x: ir.Value, value: ir.Value) -> ir.Value:
-    """``value`` as f32, or ``x`` where ``x`` is so small that the two are equal."""
-    is_tiny = ops.lt(ops.abs(x), full_like(x, 2.0**-13))
-    return ops.select(is_tiny, x, convert(value, _F32))
-
-
-def _sin(x: ir.Value) -> ir.Value:
-    return _identity_if_tiny(x, _sine(_turns(x)))
-
-
-def _cos(x: ir.Value) -> ir.Value:
-    return convert(_cosine(_turns(x)), _F32)
-
-
-def _tan(x: ir.Value) -> ir.Value:
-    turns = _turns(x)
-    return _identity_if_tiny(x, ops.div(_sine(turns), _cosine(turns)))
-
-
-# -------------------------------------------------------------------------------------------- cbrt
-
-# The bits of an f64, divided by 3 and plus this, are about the bits of its cube root.
-_CBRT_BITS = 0x2A9F7893 << 32
-_I64 = np.dtype(np.int64)
-
-
-def _subnormal(x: ir.Value, wide: np.dtype) -> tuple[ir.Value, ir.Value]:
-    """Whether an f32 or f64 value is subnormal or zero, and its magnitude if it is.
-
-    The magnitude is counted in units of the smallest positive number, in the dtype ``wide``. It is
-    read from the bits, since compiled arithmetic flushes subnormal numbers to zero.
-    """
-    dtype = type_of(x).dtype
-    info = np.finfo(dtype)
-    integer = np.dtype(f"i{dtype.itemsize}")
-    bits = ops.bitcast_convert(x, dtype=integer)
-    bits = ops.and_(bits, full_like(bits, np.iinfo(integer).max))
-    is_subnormal = ops.lt(bits, full_like(bits, 1 << info.nmant))
-    return is_subnormal, convert(bits, wide)
-
-
-def _cube_root(x: ir.Value) -> ir.Value:
-    """Cube root of a positive normal f64 number."""
-    bits = ops.bitcast_convert(x, dtype=_I64)
-    third = ops.div(bits, full_like(bits, 3))
-    root = ops.bitcast_convert(ops.add(third, full_like(bits, _CBRT_BITS)), dtype=_F64)
-    two = full_like(root, 2)
-    for _ in range(4):
-        # Halley's step, as a small correction of the root, without a cube, which may overflow.
-        other = ops.div(x, ops.mul(root, root))
-        change = ops.div(ops.sub(other, root), ops.add(ops.mul(two, root), other))
-        root = ops.add(root, ops.mul(root, change))
-    return root
-
-
-def _cbrt(wide: np.dtype, root_of: Emit) -> Emit:
-    def cbrt(x: ir.Value) -> ir.Value:
-        dtype = type_of(x).dtype
-        widened = convert(x, wide)
-        is_subnormal, units = _subnormal(x, wide)
-        # The unit is a power of 2 (2**-149 of f32). Splitting its exponent by 3 leaves a factor
-        # with an exact cube root, and a small rest that scales the magnitude.
-        info = np.finfo(dtype)
-        exponent = int(info.minexp - info.nmant)
-        units = ops.mul(units, full_like(units, 2.0 ** (exponent % 3)))
-        scaled = ops.select(is_subnormal, units, ops.abs(widened))
-        is_edge = ops.or_(ops.eq(units, full_like(units, 0)), ops.not_(ops.is_finite(x)))
-        scaled = ops.select(is_edge, full_like(scaled, 1), scaled)
-        root = root_of(scaled)
-        back = ops.mul(root, full_like(root, 2.0 ** (exponent // 3)))
-        root = ops.select(is_subnormal, back, root)
-        root = convert(_with_sign(root, _has_sign(widened)), dtype)
-        return ops.select(is_edge, x, root)
-
-    return cbrt
-
-
-# --------------------------------------------------------------------------------------------- pow
-
-
-def _wide_power(x: ir.Value, y: ir.Value) -> ir.Value:
-    """The power of a positive finite number."""
-    if type_of(x).dtype == _F64:
-        return positive_power(x, y)
-    return convert(ops.exp(ops.mul(convert(y, _F64), ops.log(convert(x, _F64)))), _F32)
-
-
-def _pow(positive: Emit) -> Emit:
-    def pow(x: ir.Value, y: ir.Value) -> ir.Value:
-        zero, one, inf = full_like(x, 0), full_like(x, 1), full_like(x, np.inf)
-        size = ops.abs(x)
-        is_regular = ops.and_(ops.is_finite(size), ops.gt(size, zero))
-        base = ops.select(is_regular, size, one)
-        exponent = ops.select(ops.is_finite(y), y, zero)
-        power = positive(base, exponent)
-
-        # A base of zero or infinity, or an infinite exponent, gives zero or infinity.
-        grows = ops.eq(ops.gt(size, one), ops.gt(y, zero))
-        extreme = ops.select(grows, inf, zero)
-        is_extreme = ops.or_(ops.not_(is_regular), _is_infinite(y))
-        power = ops.select(is_extreme, extreme, power)
-
-        is_whole = ops.eq(ops.floor(y), y)
-        half = ops.mul(y, full_like(y, 0.5))
-        is_odd = ops.and_(is_whole, ops.ne(ops.floor(half), half))
-        power = _with_sign(power, ops.and_(_has_sign(x), is_odd))
-        lost = ops.and_(ops.and_(ops.lt(x, zero), is_regular), ops.not_(is_whole))
-        lost = ops.or_(lost, ops.or_(ops.ne(x, x), ops.ne(y, y)))
-        power = ops.select(lost, full_like(x, np.nan), power)
-        is_one = ops.or_(ops.eq(y, zero), ops.eq(x, one))
-        is_one = ops.or_(is_one, ops.and_(ops.eq(size, one), _is_infinite(y)))
-        return ops.select(is_one, one, power)
-
-    return pow
 
 
 # ----------------------------------------------------------------------------------------- tables
@@ -311,19 +123,19 @@ _WIDE: dict[str, Rule] = {
     "gnomon.sinh": _from_compilers_exp(exponentials.sinh),
     "gnomon.cosh": _from_compilers_exp(exponentials.cosh),
     "gnomon.tanh": _from_compilers_exp(exponentials.tanh),
-    "gnomon.sin": Outlined(_in_f32(_sin)),
-    "gnomon.cos": Outlined(_in_f32(_cos)),
-    "gnomon.tan": Outlined(_in_f32(_tan)),
-    "gnomon.cbrt": Outlined(_in_f32_or_f64(_cbrt(_F64, _cube_root))),
-    "gnomon.pow": Outlined(_in_f32_or_f64(_pow(_wide_power))),
+    "gnomon.sin": Outlined(_in_f32(sines_in_f64.sin)),
+    "gnomon.cos": Outlined(_in_f32(sines_in_f64.cos)),
+    "gnomon.tan": Outlined(_in_f32(sines_in_f64.tan)),
+    "gnomon.cbrt": Outlined(_in_f32_or_f64(cbrt_in(_F64))),
+    "gnomon.pow": Outlined(_in_f32_or_f64(pow_by(positive_power_in_f64))),
 }
 _NARROW: dict[str, Rule] = {
     **_IN_FORMAT,
     "gnomon.sin": Outlined(_in_f32(angles.sine)),
     "gnomon.cos": Outlined(_in_f32(angles.cosine)),
     "gnomon.tan": Outlined(_in_f32(angles.tangent)),
-    "gnomon.cbrt": Outlined(_in_f32(_cbrt(_F32, functions_in_f32.cube_root))),
-    "gnomon.pow": Outlined(_in_f32(_pow(positive_power))),
+    "gnomon.cbrt": Outlined(_in_f32(cbrt_in(_F32))),
+    "gnomon.pow": Outlined(_in_f32(pow_by(positive_power))),
 }
 
 
@@ -360,7 +172,7 @@ def _round(inst: Instance) -> Sequence[ir.Value] | None:
         is_odd = ops.ne(ops.floor(pairs), pairs)
         up = ops.or_(ops.gt(rest, half), ops.and_(ops.eq(rest, half), is_odd))
     whole = ops.select(up, ops.add(below, full_like(x, 1)), below)
-    return [rounded(_with_sign(whole, _has_sign(x)), dtype)]
+    return [rounded(with_sign(whole, has_sign(x)), dtype)]
 
 
 def _without_library(target: Target) -> dict[str, Rule]:

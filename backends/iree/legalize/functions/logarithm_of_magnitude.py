@@ -1,44 +1,14 @@
-"""Functions of f32 for targets without f64, in f32 and 32-bit integers only.
-
-Their forms in f64, and the edge cases of both, are in `special_functions`; sines are in `angles`.
-"""
+"""The logarithm of ``|1 + z|`` for targets without f64, where its terms nearly cancel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from gnomon.backends.iree.legalize.functions.double_length import exact_product, exact_sum
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 
-__all__ = ["cube_root", "log1p_parts"]
-
-_F32 = np.dtype(np.float32)
-_I32 = np.dtype(np.int32)
-
-# ------------------------------------------------------------------------------------- cube root
-
-# The bits of an f32, divided by 3 and plus this, are about the bits of its cube root.
-_CBRT_BITS = 0x2A5137A0
-
-
-def cube_root(x: ir.Value) -> ir.Value:
-    """Cube root of a positive normal f32 number."""
-    bits = ops.bitcast_convert(x, dtype=_I32)
-    third = ops.div(bits, full_like(bits, 3))
-    root = ops.bitcast_convert(ops.add(third, full_like(bits, _CBRT_BITS)), dtype=_F32)
-    two = full_like(root, 2)
-    for _ in range(3):
-        # Halley's step, as a small correction of the root, without a cube, which may overflow.
-        other = ops.div(x, ops.mul(root, root))
-        change = ops.div(ops.sub(other, root), ops.add(ops.mul(two, root), other))
-        root = ops.add(root, ops.mul(root, change))
-    return root
-
-
-# --------------------------------------------------------------------------- logarithm near one
+__all__ = ["log1p_parts"]
 
 
 def log1p_parts(real: ir.Value, imaginary: ir.Value) -> ir.Value:
