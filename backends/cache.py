@@ -67,8 +67,8 @@ def cache_key(*parts: bytes | str) -> str:
     The lengths keep `("ab", "c")` and `("a", "bc")` apart.
 
     Example:
-        >>> cache_key("ab", "c") == cache_key("a", "bc")
-        False
+      >>> cache_key("ab", "c") == cache_key("a", "bc")
+      False
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -82,7 +82,7 @@ def cache_directory() -> Path:
     """Returns the folder for files that gnomon may delete and create again.
 
     Raises:
-        ValueError: GNOMON_CACHE_DIR begins with the home of a user who does not exist.
+      ValueError: GNOMON_CACHE_DIR begins with the home of a user who does not exist.
     """
     explicit = os.environ.get("GNOMON_CACHE_DIR")
     if explicit:
@@ -118,7 +118,7 @@ def make_private(folder: Path) -> None:
     """Creates a folder and its parents, accessible to this user alone.
 
     Raises:
-        OSError: it cannot be created, or it exists and others may write to it.
+      OSError: it cannot be created, or it exists and others may write to it.
     """
     if not folder.exists():
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,8 +146,8 @@ class ExecutableCache:
     rename, and a reader verifies the checksum that is stored with it.
 
     Args:
-        directory: the folder; created by the first write.
-        max_bytes: the maximum size; beyond it, the least recently used entries are removed.
+      directory: the folder; created by the first write.
+      max_bytes: the maximum size; beyond it, the least recently used entries are removed.
     """
 
     def __init__(self, directory: Path | str, *, max_bytes: int = _DEFAULT_MAX_BYTES) -> None:
@@ -322,7 +322,7 @@ def default_cache() -> ExecutableCache | None:
     """Returns the cache that the environment configures, or None if it is disabled.
 
     Raises:
-        ValueError: GNOMON_CACHE_MAX_BYTES is not a positive integer.
+      ValueError: GNOMON_CACHE_MAX_BYTES is not a positive integer.
     """
     if os.environ.get("GNOMON_CACHE", "1").strip().lower() in _FALSE_WORDS:
         return None

@@ -55,8 +55,8 @@ class CompilationError(GnomonRuntimeError):
     """The compiler produced no executable.
 
     Attributes:
-        diagnostics: everything that the compiler printed.
-        reproducer: the file with the artifact, or None if it could not be written.
+      diagnostics: everything that the compiler printed.
+      reproducer: the file with the artifact, or None if it could not be written.
     """
 
     def __init__(

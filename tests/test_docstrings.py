@@ -20,8 +20,11 @@ _TITLES = "Args|Attributes|Example|Examples|Note|Raises|Returns|See also|Yields"
 _TITLE = re.compile(rf"({_TITLES}):+")
 _TITLE_IN_TEXT = re.compile(rf"\S.*\b({_TITLES}):(\s|$)|^\s*({_TITLES}): ")
 _ENTRY = re.compile(r"  (\S.*)")
+_CONTINUATION = re.compile(r" {4,}\S.*")
 _ARGUMENTS = re.compile(r"([*\w]+(?:, [*\w]+)*):(?:\s|$)")
 _ERRORS = re.compile(r"[\w.]+(?:,? (?:or )?[\w.]+)*:(?:\s|$)")
+_NAME_IN_TEXT = re.compile(r"[.;] (\w+): ")
+_ERROR_IN_TEXT = re.compile(r"[.;] [A-Z]\w+(?:, [A-Z]\w+)*: ")
 
 _Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -49,38 +52,38 @@ def parameters(node: _Documented) -> set[str] | None:
 def misplaced(text: str, names: set[str] | None) -> Iterator[str]:
     """The lines of a docstring that do not keep the layout."""
     section = ""
+    begins = False
     for line in text.splitlines():
         if found := _TITLE.fullmatch(line):
-            section = found[1]
-        elif _TITLE_IN_TEXT.search(line):
+            section, begins = found[1], True
+            continue
+        if _TITLE_IN_TEXT.search(line):
             yield line
         elif line and not line.startswith(" "):
             section = ""
-        elif not _fits(section, line, names):
+        elif line and section and not _fits(section, line, names, begins):
             yield line
+        begins = False
 
 
-def _fits(section: str, line: str, names: set[str] | None) -> bool:
-    if section == "Args":
-        return _is_argument(line, names)
-    return section != "Raises" or _is_error(line)
-
-
-def _is_argument(line: str, names: set[str] | None) -> bool:
-    """Whether a line begins an entry of these arguments, or goes on with one."""
+def _fits(section: str, line: str, names: set[str] | None, begins: bool) -> bool:
+    """Whether a line begins an entry of its section, or goes on with one."""
     entry = _ENTRY.fullmatch(line)
-    if entry is None:
-        return not any(re.search(rf"[.;] {name}: ", line) for name in names or ())
-    found = _ARGUMENTS.match(entry[1])
-    if found is None:
+    if begins and entry is None:
         return False
-    return names is None or {name.lstrip("*") for name in found[1].split(", ")} <= names
-
-
-def _is_error(line: str) -> bool:
-    """Whether a line begins an entry of a list of errors, or goes on with one."""
-    entry = _ENTRY.fullmatch(line)
-    return entry is None or _ERRORS.match(entry[1]) is not None
+    if section == "Args":
+        if any(name in (names or ()) for name in _NAME_IN_TEXT.findall(line)):
+            return False
+        if entry is None:
+            return _CONTINUATION.fullmatch(line) is not None
+        found = _ARGUMENTS.match(entry[1])
+        if found is None:
+            return False
+        return names is None or {name.lstrip("*") for name in found[1].split(", ")} <= names
+    if section == "Raises":
+        begun = _CONTINUATION.fullmatch(line) if entry is None else _ERRORS.match(entry[1])
+        return begun is not None and not _ERROR_IN_TEXT.search(line)
+    return True
 
 
 def test_sections_of_docstrings_keep_their_layout() -> None:
@@ -97,6 +100,8 @@ def test_sections_of_docstrings_keep_their_layout() -> None:
         "Add.\n\nArgs:\n  x: a number.\n  ValueError: it is negative.",
         "Add.\n\nArgs:\n  x: a number, or anything\n  like one.",
         "Add.\n\nReturns: the sum.",
+        "Add.\n\nArgs:\n    x: a number.",
+        "Add.\n\nRaises:\n  TypeError: it is none. ValueError: it is\n    negative.",
         "Add.\n\nRaises:\n  If it is negative.",
     ],
 )

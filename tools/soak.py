@@ -74,8 +74,8 @@ class Scenario:
     """A round that is repeated.
 
     Attributes:
-        start: returns the round, a function of its number.
-        rounds: the number of rounds of the long run.
+      start: returns the round, a function of its number.
+      rounds: the number of rounds of the long run.
     """
 
     start: Callable[[], Callable[[int], None]]
@@ -318,8 +318,8 @@ def soak(names: Sequence[str], scale: float) -> Iterator[Outcome]:
     """Runs scenarios.
 
     Args:
-        names: names in `SCENARIOS`.
-        scale: the fraction of the long run's rounds; at least three are run.
+      names: names in `SCENARIOS`.
+      scale: the fraction of the long run's rounds; at least three are run.
     """
     for name in names:
         scenario = SCENARIOS[name]

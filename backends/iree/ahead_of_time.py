@@ -33,10 +33,10 @@ def check_serializable(host_ops: Collection[str]) -> None:
     """Refuse a program that calls Python.
 
     Args:
-        host_ops: names of the ops that the program leaves to Python.
+      host_ops: names of the ops that the program leaves to Python.
 
     Raises:
-        ValueError: ``host_ops`` is not empty.
+      ValueError: ``host_ops`` is not empty.
     """
     if host_ops:
         raise ValueError(
@@ -50,14 +50,14 @@ class AheadOfTimeExecutable:
     """A program compiled for a target.
 
     Args:
-        vmfb: the executable, as `compile_artifact` returns it.
-        target: the target.
-        input_types, output_types: the types of the program's arguments and results.
-        execution_model: the execution model for which it was compiled.
-        donate: positions of arguments whose buffers a call consumes.
-        callbacks: the Python functions that the program calls.
-        stepped: whether Python runs steps of it, see `steps`.
-        host_ops: names of the ops that it leaves to Python.
+      vmfb: the executable, as `compile_artifact` returns it.
+      target: the target.
+      input_types, output_types: the types of the program's arguments and results.
+      execution_model: the execution model for which it was compiled.
+      donate: positions of arguments whose buffers a call consumes.
+      callbacks: the Python functions that the program calls.
+      stepped: whether Python runs steps of it, see `steps`.
+      host_ops: names of the ops that it leaves to Python.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class AheadOfTimeExecutable:
         """The executable as IREE's `.vmfb`.
 
         Args:
-            answered: names of the ops that the loader of the executable can evaluate.
+          answered: names of the ops that the loader of the executable can evaluate.
 
         Raises:
-            ValueError: it calls Python, so IREE alone cannot run it.
+          ValueError: it calls Python, so IREE alone cannot run it.
         """
         check_serializable([name for name in self._host_ops if name not in answered])
         if self._stepped:
@@ -105,7 +105,7 @@ class AheadOfTimeExecutable:
         """The device's code, if it is text: PTX or Metal's language.
 
         Raises:
-            ValueError: the code is binary.
+          ValueError: the code is binary.
         """
         start = _TEXTS.get(self.target.code)
         if start is None:
@@ -122,7 +122,7 @@ class AheadOfTimeExecutable:
         """The program on this machine's first device of the target's platform.
 
         Raises:
-            BackendUnavailable: there is no such device, or the program is for another one.
+          BackendUnavailable: there is no such device, or the program is for another one.
         """
         device = self._device()
         kind = Executable if device.shares_memory else RemoteExecutable

@@ -60,7 +60,7 @@ def element_type(dtype: np.dtype[Any]) -> Any:
     """IREE's element type for a NumPy dtype.
 
     Raises:
-        TypeError: IREE has no such type.
+      TypeError: IREE has no such type.
     """
     found = _ELEMENT_TYPES.get(dtype)
     if found is None:
@@ -102,7 +102,7 @@ class Pending:
         """Wait for its end.
 
         Raises:
-            ExecutionError: it failed.
+          ExecutionError: it failed.
         """
         try:
             if self.semaphore.query() < 1 and self.forks != forks():
@@ -150,13 +150,13 @@ def import_array(
     """Make an array readable by IREE, in place if its memory allows.
 
     Args:
-        state: the device.
-        array: an array of any layout.
-        copy: whether to copy the array in any case.
+      state: the device.
+      array: an array of any layout.
+      copy: whether to copy the array in any case.
 
     Returns:
-        IREE's buffer view, and an object to keep alive as long as the view is used: the array if it
-        is used in place, otherwise None.
+      IREE's buffer view, and an object to keep alive as long as the view is used: the array if it
+      is used in place, otherwise None.
     """
     dtype = array.dtype
     element = _ELEMENT_TYPES.get(dtype)
@@ -210,9 +210,9 @@ class Buffer:
     `Executable`. It is immutable, but changes with the NumPy array whose memory it uses.
 
     Attributes:
-        shape: a tuple of integers.
-        dtype: a NumPy dtype.
-        device: its device.
+      shape: a tuple of integers.
+      dtype: a NumPy dtype.
+      device: its device.
     """
 
     __slots__ = (
@@ -259,11 +259,11 @@ class Buffer:
         program copies it.
 
         Args:
-            array: an array of any shape, of a dtype that IREE supports.
-            device: the device; the CPU by default.
+          array: an array of any shape, of a dtype that IREE supports.
+          device: the device; the CPU by default.
 
         Raises:
-            TypeError: the dtype is not supported.
+          TypeError: the dtype is not supported.
         """
         if array.dtype not in _ELEMENT_TYPES:
             array = _in_native_order(array)
@@ -278,7 +278,7 @@ class Buffer:
         """IREE's view of the buffer, for a program that runs on `state`.
 
         Raises:
-            BufferDeletedError: the buffer was deleted or donated.
+          BufferDeletedError: the buffer was deleted or donated.
         """
         view = self._view
         if view is None:
@@ -308,8 +308,8 @@ class Buffer:
         """Wait for the value and return a read-only view of it, without a copy.
 
         Raises:
-            ExecutionError: the program that computes it failed.
-            BufferDeletedError: the buffer was deleted or donated.
+          ExecutionError: the program that computes it failed.
+          BufferDeletedError: the buffer was deleted or donated.
         """
         host = self._host
         if host is None:
@@ -337,8 +337,8 @@ class Buffer:
         """Wait for the value.
 
         Raises:
-            ExecutionError: the program that computes it failed.
-            BufferDeletedError: the buffer was deleted or donated.
+          ExecutionError: the program that computes it failed.
+          BufferDeletedError: the buffer was deleted or donated.
         """
         if self._deleted is not None:
             self._check_alive()

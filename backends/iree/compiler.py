@@ -93,7 +93,7 @@ def compiler_version() -> str:
     """The version of the installed compiler, found without importing it.
 
     Raises:
-        CompilerUnavailable: the compiler is not installed.
+      CompilerUnavailable: the compiler is not installed.
     """
     try:
         return importlib.metadata.version("iree-base-compiler")
@@ -116,7 +116,7 @@ def prestart(target: Target) -> None:
     """Start the compiler's process in the background, so that it is warm when first needed.
 
     Raises:
-        CompilerUnavailable: the compiler is not installed.
+      CompilerUnavailable: the compiler is not installed.
     """
     compiler_version()
     COMPILER.start([flag.name for flag in target.process_flags])
@@ -183,20 +183,20 @@ def compile_artifact(
     """Compile a portable artifact whose entry is `func.func public @main`.
 
     Args:
-        artifact: VHLO bytecode.
-        target: the target.
-        options: the options; by default those of a synchronous program.
-        cache: the cache to look into, and to store the result in; None for no cache.
-        ignore_cache: whether to compile even if the cache has the executable.
+      artifact: VHLO bytecode.
+      target: the target.
+      options: the options; by default those of a synchronous program.
+      cache: the cache to look into, and to store the result in; None for no cache.
+      ignore_cache: whether to compile even if the cache has the executable.
 
     Returns:
-        The executable, in IREE's `.vmfb` format.
+      The executable, in IREE's `.vmfb` format.
 
     Raises:
-        CompilationFailed: the compiler rejected the program.
-        CompilerCrashed: its process died.
-        CompilerTimeout: it took longer than `options.timeout_s`.
-        CompilerUnavailable: it is not installed or does not start.
+      CompilationFailed: the compiler rejected the program.
+      CompilerCrashed: its process died.
+      CompilerTimeout: it took longer than `options.timeout_s`.
+      CompilerUnavailable: it is not installed or does not start.
     """
     if not isinstance(artifact, bytes):
         raise TypeError(f"artifact must be bytes, got {type(artifact).__name__}")
@@ -243,8 +243,8 @@ def compile_with_flags(
     """Compile without the cache and with additional flags, such as those that write files.
 
     Args:
-        artifact, target, options: see `compile_artifact`, which also lists the errors.
-        extra: the additional flags.
+      artifact, target, options: see `compile_artifact`, which also lists the errors.
+      extra: the additional flags.
     """
     # The files should show the program's kernels together, with their names.
     flags = [*compile_flags(target, replace(options, kernels_apart=False)), *extra]

@@ -31,13 +31,13 @@ class Device:
     """A device of a platform, as users see it.
 
     Attributes:
-        id: its number among the devices of its platform.
-        target: the target for which its programs are compiled.
-        process_index: the number of its process; 0 if there is only one process.
+      id: its number among the devices of its platform.
+      target: the target for which its programs are compiled.
+      process_index: the number of its process; 0 if there is only one process.
 
     Example:
-        >>> cpu_device()
-        CpuDevice(id=0)
+      >>> cpu_device()
+      CpuDevice(id=0)
     """
 
     __slots__ = ("__weakref__", "_info", "id", "process_index", "target")
@@ -98,7 +98,7 @@ class Device:
         """IREE's device for programs of `execution_model`, created on first use.
 
         Raises:
-            BackendUnavailable: it cannot be created.
+          BackendUnavailable: it cannot be created.
         """
         number = None if self._info is None else self._info.number
         return driver_state(self.target.drivers[execution_model], number)
@@ -108,7 +108,7 @@ def devices_of(target: Target) -> tuple[Device, ...]:
     """The devices of a target, at least one and always the same objects.
 
     Raises:
-        BackendUnavailable: the driver is missing, or finds no device.
+      BackendUnavailable: the driver is missing, or finds no device.
     """
     with ProcessState.lock:
         if target.name not in _devices:

@@ -97,9 +97,9 @@ class _InFlight:
         """Hold `keep_alive` until `semaphore` reaches 1, and release the inputs of ended programs.
 
         Args:
-            semaphore: the semaphore of the program.
-            keep_alive: its inputs.
-            nbytes: the memory that it allocates, for `throttle`.
+          semaphore: the semaphore of the program.
+          keep_alive: its inputs.
+          nbytes: the memory that it allocates, for `throttle`.
         """
         with self._lock:
             self._prune()
@@ -115,9 +115,9 @@ class _InFlight:
         """Wait until another program may be started.
 
         Args:
-            limit: the number of running programs must be below this.
-            nbytes: the memory that the program will allocate.
-            limit_nbytes: the most that it and the running programs may allocate, unless none runs.
+          limit: the number of running programs must be below this.
+          nbytes: the memory that the program will allocate.
+          limit_nbytes: the most that it and the running programs may allocate, unless none runs.
         """
         while entries := self._entries:
             if len(entries) < limit and self._nbytes + nbytes <= limit_nbytes:
@@ -208,10 +208,10 @@ class DriverState:
     """One of IREE's devices, with the state for loading and running programs on it.
 
     Attributes:
-        name: its name in messages.
-        shares_memory: whether it computes in Python's memory.
-        memory: the use of its own memory by arrays.
-        idle_staging: memory for copies that is not in use, for `transfer`.
+      name: its name in messages.
+      shares_memory: whether it computes in Python's memory.
+      memory: the use of its own memory by arrays.
+      idle_staging: memory for copies that is not in use, for `transfer`.
     """
 
     _instance: ClassVar[Any] = None
@@ -321,10 +321,10 @@ class DeviceInfo:
     """A device that a driver has found.
 
     Attributes:
-        number: the driver's number for it, in this process.
-        kind: its name.
-        is_processor: whether it is the CPU.
-        memory: the bytes of its own memory, if the driver reports them.
+      number: the driver's number for it, in this process.
+      kind: its name.
+      is_processor: whether it is the CPU.
+      memory: the bytes of its own memory, if the driver reports them.
     """
 
     number: int
@@ -337,7 +337,7 @@ def available_devices(driver: str) -> list[DeviceInfo]:
     """The devices of a driver, at least one; processors come last.
 
     Raises:
-        BackendUnavailable: the driver is missing, or finds no device.
+      BackendUnavailable: the driver is missing, or finds no device.
     """
     loaded = _driver(driver)
     try:
@@ -411,11 +411,11 @@ def driver_state(driver: str, device: int | None = None) -> DriverState:
     """One of IREE's devices, created on first use.
 
     Args:
-        driver: the name of its driver.
-        device: its number, or None for the driver's first.
+      driver: the name of its driver.
+      device: its number, or None for the driver's first.
 
     Raises:
-        BackendUnavailable: the driver or the device is missing.
+      BackendUnavailable: the driver or the device is missing.
     """
     if ProcessState.forks and driver == "local-task":
         # IREE's thread pool belongs to the driver, of which a process has only one, and which has

@@ -31,10 +31,10 @@ class CodeKind:
     """A kind of code.
 
     Attributes:
-        meaning: a description.
-        folder: the part of the compiler's flag that names the kind of files.
-        suffixes: the suffix of the files' names, by the kind of code in a target's executables.
-        is_text: whether the files are text.
+      meaning: a description.
+      folder: the part of the compiler's flag that names the kind of files.
+      suffixes: the suffix of the files' names, by the kind of code in a target's executables.
+      is_text: whether the files are text.
     """
 
     meaning: str
@@ -119,9 +119,9 @@ def emit_code(
     """The files of one kind of code, by name.
 
     Args:
-        artifact: the compiler's input.
-        kind: one of `code_kinds` of the target.
-        target, options: see `compile_artifact`.
+      artifact: the compiler's input.
+      kind: one of `code_kinds` of the target.
+      target, options: see `compile_artifact`.
     """
     with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
         if kind == "iree-static-library":
@@ -139,9 +139,9 @@ class LocatedCode:
     """The code of a program with the places that its instructions come from.
 
     Attributes:
-        kernels: text of the kernels by the names of their files.
-        assembly: with ``.loc`` lines of the program's locations; empty where a target has none.
-        assembly_of_kernels: the same, with lines of the kernels' files.
+      kernels: text of the kernels by the names of their files.
+      assembly: with ``.loc`` lines of the program's locations; empty where a target has none.
+      assembly_of_kernels: the same, with lines of the kernels' files.
     """
 
     kernels: Mapping[str, str]
@@ -153,8 +153,8 @@ def emit_located(artifact: bytes, *, target: Target, options: CompileOptions) ->
     """Kernels and assembly of a program whose text has locations; it is compiled twice.
 
     Args:
-        artifact: text of StableHLO with locations.
-        target, options: as `compile_artifact` takes them.
+      artifact: text of StableHLO with locations.
+      target, options: as `compile_artifact` takes them.
     """
     assembly = [""]
     kernels: dict[str, str] = {}

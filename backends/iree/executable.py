@@ -89,14 +89,14 @@ class _Loaded:
     """A program in IREE's virtual machine.
 
     Attributes:
-        host: the Python functions that it calls, or None.
-        function: the function to invoke, or None if Python runs steps of it.
-        context: the context in which to invoke it.
-        invoke: runs it on a list of arguments, and fills a list of results.
-        footprint: the bytes that a call allocates, as far as measured.
-        unmeasured: the number of calls left in which to measure that.
-        slow: whether the next call is expected to take long.
-        unbounded: whether any call may take long.
+      host: the Python functions that it calls, or None.
+      function: the function to invoke, or None if Python runs steps of it.
+      context: the context in which to invoke it.
+      invoke: runs it on a list of arguments, and fills a list of results.
+      footprint: the bytes that a call allocates, as far as measured.
+      unmeasured: the number of calls left in which to measure that.
+      slow: whether the next call is expected to take long.
+      unbounded: whether any call may take long.
     """
 
     __slots__ = (
@@ -169,8 +169,8 @@ class _Loaded:
         """Run the program; in the main thread, an interrupt ends the call.
 
         Args:
-            arguments, results: see `invoke`.
-            keep_alive: the memory that it reads, since it continues to run after an interrupt.
+          arguments, results: see `invoke`.
+          keep_alive: the memory that it reads, since it continues to run after an interrupt.
         """
         if self.slow and threading.current_thread() is threading.main_thread():
             run_interruptibly(lambda: self._call_measured(arguments, results, keep_alive))
@@ -191,22 +191,22 @@ class Executable:
     """A compiled program, ready to be called.
 
     Attributes:
-        launcher: makes common calls without Python code; None if the program has no such calls.
+      launcher: makes common calls without Python code; None if the program has no such calls.
 
     Args:
-        vmfb: the executable, as `compile_artifact` returns it.
-        name: the program's name in profiles.
-        input_types: the shape and dtype of each argument.
-        output_types: the shape and dtype of each result.
-        device: the device that runs it; the CPU by default.
-        execution_model: the execution model for which it was compiled.
-        donate: positions of arguments whose buffers a call consumes.
-        callbacks: the Python functions that the program calls, in the order of their numbers.
-        slow: whether the first call may take long.
-        unbounded: whether any call may take long, even if earlier ones did not.
+      vmfb: the executable, as `compile_artifact` returns it.
+      name: the program's name in profiles.
+      input_types: the shape and dtype of each argument.
+      output_types: the shape and dtype of each result.
+      device: the device that runs it; the CPU by default.
+      execution_model: the execution model for which it was compiled.
+      donate: positions of arguments whose buffers a call consumes.
+      callbacks: the Python functions that the program calls, in the order of their numbers.
+      slow: whether the first call may take long.
+      unbounded: whether any call may take long, even if earlier ones did not.
 
     Raises:
-        ExecutionError: the executable is damaged, or was made for another machine.
+      ExecutionError: the executable is damaged, or was made for another machine.
     """
 
     def __init__(
@@ -246,16 +246,16 @@ class Executable:
         """Run the program, or start it if it was compiled as an asynchronous one.
 
         Args:
-            args: NumPy arrays or buffers of exactly the declared shapes and dtypes. NumPy arrays
-                may be changed when the call has returned; arrays that buffers use may not.
+          args: NumPy arrays or buffers of exactly the declared shapes and dtypes. NumPy arrays
+            may be changed when the call has returned; arrays that buffers use may not.
 
         Returns:
-            The results.
+          The results.
 
         Raises:
-            TypeError: the number of arguments, a shape or a dtype is not the declared one.
-            BufferDeletedError: an argument was deleted or donated before.
-            ExecutionError: the program, or one that computes an argument, failed.
+          TypeError: the number of arguments, a shape or a dtype is not the declared one.
+          BufferDeletedError: an argument was deleted or donated before.
+          ExecutionError: the program, or one that computes an argument, failed.
         """
         if len(args) != self._arity:
             raise TypeError(f"the program takes {self._arity} arguments, got {len(args)}")
@@ -275,7 +275,7 @@ class Executable:
         """Run or start the program without checking the arguments.
 
         Args:
-            buffers: the arguments, of the declared number, shapes and dtypes.
+          buffers: the arguments, of the declared number, shapes and dtypes.
         """
         loaded = self._loaded
         if loaded.generation != runtime_generation():

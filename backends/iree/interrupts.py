@@ -55,7 +55,7 @@ def run_interruptibly(call: Callable[[], None]) -> None:
     """Make a call from the main thread that an interrupt can end.
 
     Raises:
-        KeyboardInterrupt: there was an interrupt; the call continues in the background.
+      KeyboardInterrupt: there was an interrupt; the call continues in the background.
     """
     runner = _runners.pop() if _runners else None
     # Threads do not survive a fork.

@@ -51,11 +51,11 @@ class Kernels:
     """The kernels of programs with the same flags.
 
     Args:
-        store: the cache; None for no cache.
-        flags: the compiler's flags for the program.
-        process_flags: the flags of the compiler's process.
-        key: everything, besides its text, on which the code of a kernel depends.
-        timeout_s: the timeout for each batch.
+      store: the cache; None for no cache.
+      flags: the compiler's flags for the program.
+      process_flags: the flags of the compiler's process.
+      key: everything, besides its text, on which the code of a kernel depends.
+      timeout_s: the timeout for each batch.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class Kernels:
         """The answer to a worker that asks for compiled kernels.
 
         Args:
-            payload: the texts of the kernels, as the worker sent them.
-            ask: sends the worker a request, and waits for its reply.
+          payload: the texts of the kernels, as the worker sent them.
+          ask: sends the worker a request, and waits for its reply.
 
         Returns:
-            The header and the payload of the answer. If a kernel did not compile, the answer tells
-            the worker to compile the program as a whole.
+          The header and the payload of the answer. If a kernel did not compile, the answer tells
+          the worker to compile the program as a whole.
         """
         texts = unpack(payload)
         keys = [cache_key("kernel", *self._key, text) for text in texts]

@@ -35,20 +35,20 @@ class CompileOptions:
     """How one program is compiled.
 
     Attributes:
-        execution_model: "sync" programs run inline and return when they are done; "async" ones run
-            on the thread pool, take a fence to wait for and one to signal, and return at once;
-            "blocking" ones run on the thread pool and return when they are done.
-        opt_level: "O0" to "O3".
-        data_tiling: whether to pack the operands of matrix multiplications into tiles.
-        hoist_constants: whether to compute values that depend only on literals once, when the
-            program is loaded. It is off for programs with control flow, since the compiler lays out
-            the memory of hoisted loops wrongly (``invalid Read access range``, or an access out of
-            range when the program runs).
-        timeout_s: the number of seconds after which the compiler is stopped; by default the
-            environment's `GNOMON_COMPILE_TIMEOUT_S`, or 600.
-        kernels_apart: whether to compile the kernels of a program for this machine's processor
-            separately, in several processes, and to reuse kernels of earlier programs. True unless
-            the environment's `GNOMON_KERNELS_APART` is `0`, `off` or `false`.
+      execution_model: "sync" programs run inline and return when they are done; "async" ones run
+        on the thread pool, take a fence to wait for and one to signal, and return at once;
+        "blocking" ones run on the thread pool and return when they are done.
+      opt_level: "O0" to "O3".
+      data_tiling: whether to pack the operands of matrix multiplications into tiles.
+      hoist_constants: whether to compute values that depend only on literals once, when the
+        program is loaded. It is off for programs with control flow, since the compiler lays out
+        the memory of hoisted loops wrongly (``invalid Read access range``, or an access out of
+        range when the program runs).
+      timeout_s: the number of seconds after which the compiler is stopped; by default the
+        environment's `GNOMON_COMPILE_TIMEOUT_S`, or 600.
+      kernels_apart: whether to compile the kernels of a program for this machine's processor
+        separately, in several processes, and to reuse kernels of earlier programs. True unless
+        the environment's `GNOMON_KERNELS_APART` is `0`, `off` or `false`.
     """
 
     execution_model: str = "sync"
@@ -75,13 +75,13 @@ class ProgramCost:
     """The work of a program, as its caller estimates it.
 
     Attributes:
-        flops: floating-point operations, those of loops times their trip counts.
-        bytes_accessed: the bytes read and written.
-        dispatches: the number of kernels launched one after another.
-        contraction_flops: the part of `flops` in unbatched contractions outside of loops whose
-            three sizes are all at least 64.
-        batched_flops: the part in batched contractions.
-        product_flops: the part in contractions of all kinds.
+      flops: floating-point operations, those of loops times their trip counts.
+      bytes_accessed: the bytes read and written.
+      dispatches: the number of kernels launched one after another.
+      contraction_flops: the part of `flops` in unbatched contractions outside of loops whose
+        three sizes are all at least 64.
+      batched_flops: the part in batched contractions.
+      product_flops: the part in contractions of all kinds.
     """
 
     flops: float = 0.0
@@ -118,13 +118,13 @@ def choose_options(cost: ProgramCost) -> CompileOptions:
     with batched contractions may not compile with it.
 
     Example:
-        >>> choose_options(ProgramCost(flops=1e3, bytes_accessed=1e4)).execution_model
-        'sync'
-        >>> choose_options(ProgramCost(flops=2e9, contraction_flops=2e9)).data_tiling
-        True
-        >>> attention = ProgramCost(flops=2e9, contraction_flops=1.8e9, batched_flops=2e8)
-        >>> choose_options(attention).data_tiling
-        False
+      >>> choose_options(ProgramCost(flops=1e3, bytes_accessed=1e4)).execution_model
+      'sync'
+      >>> choose_options(ProgramCost(flops=2e9, contraction_flops=2e9)).data_tiling
+      True
+      >>> attention = ProgramCost(flops=2e9, contraction_flops=1.8e9, batched_flops=2e8)
+      >>> choose_options(attention).data_tiling
+      False
     """
     work = (
         cost.product_flops / _PRODUCTS_PER_S

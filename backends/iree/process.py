@@ -45,8 +45,8 @@ class ProcessDiedError(Exception):
     """The process ended before it answered.
 
     Attributes:
-        status: its exit status; negative for the signal that ended it.
-        diagnostics: its output.
+      status: its exit status; negative for the signal that ended it.
+      diagnostics: its output.
     """
 
     def __init__(self, status: int, diagnostics: str) -> None:
@@ -59,7 +59,7 @@ class ProcessTimeoutError(Exception):
     """The process did not answer in time.
 
     Attributes:
-        diagnostics: its output.
+      diagnostics: its output.
     """
 
     def __init__(self, diagnostics: str) -> None:
@@ -162,7 +162,7 @@ class CompilerProcess:
     processes. They end with this process, however that ends.
 
     Args:
-        serve: a compiler other than IREE's, see `worker`.
+      serve: a compiler other than IREE's, see `worker`.
     """
 
     def __init__(self, serve: str = "") -> None:
@@ -193,15 +193,15 @@ class CompilerProcess:
         """Compile one artifact.
 
         Args:
-            artifact: the artifact.
-            flags, process_flags: the flags for the program, and those of the process.
-            timeout_s: the number of seconds after which the process is stopped.
-            provide: answers a request for kernels, which some flags make the process send.
+          artifact: the artifact.
+          flags, process_flags: the flags for the program, and those of the process.
+          timeout_s: the number of seconds after which the process is stopped.
+          provide: answers a request for kernels, which some flags make the process send.
 
         Raises:
-            ProcessDiedError: the process died.
-            ProcessTimeoutError: it took longer than `timeout_s`, and was stopped.
-            CompilerUnavailable: it does not start, or the interpreter is shutting down.
+          ProcessDiedError: the process died.
+          ProcessTimeoutError: it took longer than `timeout_s`, and was stopped.
+          CompilerUnavailable: it does not start, or the interpreter is shutting down.
         """
         with self._conversation(process_flags) as worker:
             deadline = time.monotonic() + timeout_s

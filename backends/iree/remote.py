@@ -81,9 +81,9 @@ class RemoteBuffer(Buffer):
         """Wait for the value and return a read-only copy of it, always the same one.
 
         Raises:
-            ExecutionError: the program that computes it failed.
-            OutOfMemory: there is no memory for a copy.
-            BufferDeletedError: the buffer was deleted or donated.
+          ExecutionError: the program that computes it failed.
+          OutOfMemory: there is no memory for a copy.
+          BufferDeletedError: the buffer was deleted or donated.
         """
         host = self._host
         if host is None:
@@ -147,13 +147,13 @@ def put(array: np.ndarray[Any, Any], device: Device, state: DriverState) -> Remo
     """Copy an array to a device, without waiting for the end of the copy.
 
     Args:
-        array: an array of any layout, of a dtype that IREE supports; it may be changed afterwards.
-        device: the device.
-        state: the state of IREE's device.
+      array: an array of any layout, of a dtype that IREE supports; it may be changed afterwards.
+      device: the device.
+      state: the state of IREE's device.
 
     Raises:
-        TypeError: the dtype is not supported.
-        OutOfMemory: the device has no room for it.
+      TypeError: the dtype is not supported.
+      OutOfMemory: the device has no room for it.
     """
     dtype = array.dtype.newbyteorder("=") if array.dtype.byteorder == ">" else array.dtype
     element = element_type(dtype)

@@ -31,10 +31,10 @@ class RemoteExecutable(Executable):
         """Start the program without checking the arguments.
 
         Args:
-            buffers: the arguments, of the declared number, shapes and dtypes.
+          buffers: the arguments, of the declared number, shapes and dtypes.
 
         Raises:
-            OutOfMemory: it needs more memory than is free after everything before it has ended.
+          OutOfMemory: it needs more memory than is free after everything before it has ended.
         """
         state = self._load().state
         state.in_flight.throttle(_RUN_AHEAD)

@@ -47,7 +47,7 @@ def make_private_folder() -> str:
     """Make a folder that only this user can access, where files can be written and executed.
 
     Raises:
-        BackendUnavailable: there is no such folder.
+      BackendUnavailable: there is no such folder.
     """
     reasons = []
     for parent in dict.fromkeys(map(os.path.abspath, _candidates())):

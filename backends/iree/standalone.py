@@ -74,7 +74,7 @@ def level_of_this_machine() -> str:
     """The name of the highest level of the architecture that this processor supports.
 
     Raises:
-        UnsupportedOnTarget: it supports none of the levels for which there are targets.
+      UnsupportedOnTarget: it supports none of the levels for which there are targets.
     """
     by_name = {target.name: target for target in CPUS}
     for name in _LEVELS:

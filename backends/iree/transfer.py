@@ -113,15 +113,15 @@ class Upload:
     """An array on its way to a device.
 
     Args:
-        state: the device.
-        array: an array of any layout; it may be changed as soon as this returns.
+      state: the device.
+      array: an array of any layout; it may be changed as soon as this returns.
 
     Attributes:
-        memory: IREE's buffer, which has the content when the copy has ended.
-        semaphore: the semaphore that reaches 1 then; None if there is nothing to copy.
+      memory: IREE's buffer, which has the content when the copy has ended.
+      semaphore: the semaphore that reaches 1 then; None if there is nothing to copy.
 
     Raises:
-        OutOfMemory: the device has no room for it.
+      OutOfMemory: the device has no room for it.
     """
 
     __slots__ = ("memory", "semaphore")
@@ -141,13 +141,13 @@ class Download:
     """A value on its way from a device.
 
     Args:
-        state: the device.
-        view: IREE's buffer view, of at least one byte.
-        fence: the fence of the program that computes it, or None if the value is ready.
+      state: the device.
+      view: IREE's buffer view, of at least one byte.
+      fence: the fence of the program that computes it, or None if the value is ready.
 
     Raises:
-        OutOfMemory: there is no room for a copy that the host can read.
-        RuntimeError: the program has already failed.
+      OutOfMemory: there is no room for a copy that the host can read.
+      RuntimeError: the program has already failed.
     """
 
     __slots__ = ("_nbytes", "_semaphore", "_staging", "_state")
@@ -164,7 +164,7 @@ class Download:
         """Wait for the value; to be called once.
 
         Raises:
-            RuntimeError: the copy, or the program before it, failed.
+          RuntimeError: the copy, or the program before it, failed.
         """
         wait_for(self._semaphore)
         self._state.in_flight.release_finished()

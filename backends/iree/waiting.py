@@ -56,7 +56,7 @@ def wait_for(semaphore: Any) -> None:
     """Wait until a semaphore reaches 1; an interrupt ends the wait.
 
     Raises:
-        RuntimeError: the program that should raise the semaphore failed.
+      RuntimeError: the program that should raise the semaphore failed.
     """
     for _ in range(_QUESTIONS):
         if semaphore.query() >= 1:

@@ -42,12 +42,12 @@ class _Format:
     """The constants of a format.
 
     Attributes:
-        integer: the signed integer of its width.
-        mantissa: the number of stored bits of the mantissa.
-        low: the number of bits in the lower half of a mantissa; products of halves are exact.
-        bias: the bias of the exponent.
-        ln2: log(2) in two parts; products of the first with an exponent are exact.
-        terms: the number of terms of the series of the exponential.
+      integer: the signed integer of its width.
+      mantissa: the number of stored bits of the mantissa.
+      low: the number of bits in the lower half of a mantissa; products of halves are exact.
+      bias: the bias of the exponent.
+      ln2: log(2) in two parts; products of the first with an exponent are exact.
+      terms: the number of terms of the series of the exponential.
     """
 
     integer: np.dtype
@@ -96,11 +96,11 @@ def polynomial(
     """A polynomial, whose last steps of Horner's rule keep their errors.
 
     Args:
-        o: the namespace of ops.
-        t: the variable, at most about 1 in absolute value.
-        coefficients: the coefficient of the lowest power comes first.
-        steps: the number of the steps. One is enough if the first coefficient dominates.
-        t_low: the rounding error of ``t``, which counts if there are two steps.
+      o: the namespace of ops.
+      t: the variable, at most about 1 in absolute value.
+      coefficients: the coefficient of the lowest power comes first.
+      steps: the number of the steps. One is enough if the first coefficient dominates.
+      t_low: the rounding error of ``t``, which counts if there are two steps.
     """
     total = Pair(horner(o, t, coefficients[steps:]))
     for coefficient in reversed(coefficients[:steps]):
@@ -187,9 +187,9 @@ def logarithm(o: Any, x: Pair, precise: bool = False) -> Pair:
     which are a hundredth of the first, have the digits of the format.
 
     Args:
-        o: the namespace of ops.
-        x: the number.
-        precise: whether the second term is a pair, too, for 12 bits more than the format has.
+      o: the namespace of ops.
+      x: the number.
+      precise: whether the second term is a pair, too, for 12 bits more than the format has.
     """
     if not o.keeps_errors:
         return Pair(o.log(x.high))

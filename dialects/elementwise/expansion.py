@@ -125,11 +125,11 @@ class Series:
     """An algorithm over the ops of the dialect, which a backend may expand on its own.
 
     Attributes:
-        algorithm: a function of a namespace of ops and of the operands.
-        wide: whether the algorithm loses digits, so that narrower formats are computed in f64 on
-            targets that have it.
-        first: an initial part that loses no digits; its result becomes the last operand of
-            ``algorithm``.
+      algorithm: a function of a namespace of ops and of the operands.
+      wide: whether the algorithm loses digits, so that narrower formats are computed in f64 on
+        targets that have it.
+      first: an initial part that loses no digits; its result becomes the last operand of
+        ``algorithm``.
     """
 
     algorithm: Algorithm
@@ -153,10 +153,10 @@ def both(
     """The facets ``evaluate`` and ``lower`` from one algorithm over `evaluated` or `lowered`.
 
     Args:
-        name: the name of the op.
-        algorithm: a function of a namespace of ops and of the operands.
-        wide: whether f32 is also computed in f64.
-        first: see `Series`.
+      name: the name of the op.
+      algorithm: a function of a namespace of ops and of the operands.
+      wide: whether f32 is also computed in f64.
+      first: see `Series`.
     """
     series = SERIES[f"gnomon.{name}"] = Series(algorithm, wide, first)
     wider = np.dtype(np.float64 if wide else np.float32)

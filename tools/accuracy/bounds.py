@@ -37,19 +37,19 @@ class Function:
     """An elementwise function of real or complex numbers.
 
     Attributes:
-        name: its qualified name in the library: ``lax.sin``.
-        exact: its name among the exact functions, if that is different.
-        intervals: the intervals from which half of the points are drawn.
-        near: centers of further points.
-        pairs: the kind of operands, for a function of several numbers.
-        own: exceptions to `BOUND`, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
-        reason: the reason for the exceptions.
-        scale: the magnitude at which units are counted if the result is smaller: "operands" for
-            the largest operand, or "one below zero" for one at negative operands. For complex
-            numbers, units are counted at the absolute value.
-        absent: dtypes and ways in which the function does not exist: ``float64 no library``.
-        costly: whether few points are used, because exact values take long to compute.
-        dtypes: the dtypes in which it is measured.
+      name: its qualified name in the library: ``lax.sin``.
+      exact: its name among the exact functions, if that is different.
+      intervals: the intervals from which half of the points are drawn.
+      near: centers of further points.
+      pairs: the kind of operands, for a function of several numbers.
+      own: exceptions to `BOUND`, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
+      reason: the reason for the exceptions.
+      scale: the magnitude at which units are counted if the result is smaller: "operands" for
+        the largest operand, or "one below zero" for one at negative operands. For complex
+        numbers, units are counted at the absolute value.
+      absent: dtypes and ways in which the function does not exist: ``float64 no library``.
+      costly: whether few points are used, because exact values take long to compute.
+      dtypes: the dtypes in which it is measured.
     """
 
     name: str
@@ -263,8 +263,8 @@ def bound_of_op(op: str, dtype: str) -> dict[str, float] | None:
     """The bounds of an op on real numbers in the ways that run here; None if it has no entry.
 
     Args:
-        op: the op's name without ``gnomon.``.
-        dtype: the name of the dtype.
+      op: the op's name without ``gnomon.``.
+      dtype: the name of the dtype.
     """
     function = _BY_OP.get(op)
     if function is None or dtype not in DTYPES:

@@ -25,11 +25,11 @@ class Exact:
     """Two implementations of a function.
 
     Attributes:
-        wide: a function of f64 arrays, which decides where the result is infinite or nan.
-        precise: a function of mpmath numbers.
-        few: whether ``wide`` is too inaccurate near its zeros even for f32, so that the precise
-            function is used everywhere.
-        typed: whether ``wide`` is exact on operands in their own format.
+      wide: a function of f64 arrays, which decides where the result is infinite or nan.
+      precise: a function of mpmath numbers.
+      few: whether ``wide`` is too inaccurate near its zeros even for f32, so that the precise
+        function is used everywhere.
+      typed: whether ``wide`` is exact on operands in their own format.
     """
 
     wide: Callable[..., np.ndarray]

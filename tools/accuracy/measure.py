@@ -129,11 +129,11 @@ def errors(
     """The error of each result in units in the last place.
 
     Args:
-        results: the results of the function, in the format.
-        given: the operands and the exact values.
-        dtype: the format.
-        flushes: whether subnormal numbers may count as zeros, as operands and as results.
-        scale: see `Function`.
+      results: the results of the function, in the format.
+      given: the operands and the exact values.
+      dtype: the format.
+      flushes: whether subnormal numbers may count as zeros, as operands and as results.
+      scale: see `Function`.
     """
     if dtype.kind == "c":
         return _complex_errors(results, given, dtype, flushes)

@@ -66,11 +66,11 @@ def numbers(
     """About ``count`` numbers of a format; all numbers of a 16-bit format.
 
     Args:
-        dtype: the format.
-        count: the number of random points, of which two fifths are spread over all exponents.
-        intervals: the intervals of interest, which get half of the points.
-        near: centers whose neighbours are added, with both signs.
-        seed: the seed of the generator.
+      dtype: the format.
+      count: the number of random points, of which two fifths are spread over all exponents.
+      intervals: the intervals of interest, which get half of the points.
+      near: centers whose neighbours are added, with both signs.
+      seed: the seed of the generator.
     """
     if dtype.itemsize == 2:
         return np.arange(1 << 16, dtype=np.uint16).view(dtype)

@@ -34,7 +34,7 @@ def check_dtypes(program: Program, target: Target) -> None:
     """Refuse a program with a dtype that the target lacks.
 
     Raises:
-        UnsupportedOnTarget: names the first op that has one.
+      UnsupportedOnTarget: names the first op that has one.
     """
     accepted: set[ir.Type] = set()
     for function in program.functions:

@@ -36,18 +36,18 @@ def find_target(name: str) -> Target:
     """Returns the target with a name.
 
     Args:
-        name: the name of a processor ("cpu" for this machine's, "x86-64-v3", "aarch64-linux", ...),
-            or of a family of GPUs, with an architecture ("cuda:sm_90") or alone ("cuda", which
-            means the architecture of this machine's GPU, or else the family's default).
+      name: the name of a processor ("cpu" for this machine's, "x86-64-v3", "aarch64-linux", ...),
+        or of a family of GPUs, with an architecture ("cuda:sm_90") or alone ("cuda", which
+        means the architecture of this machine's GPU, or else the family's default).
 
     Raises:
-        ValueError: there is no such target; the message lists the known ones.
+      ValueError: there is no such target; the message lists the known ones.
 
     Example:
-        >>> find_target("cuda:sm_90").code
-        'ptx'
-        >>> find_target("x86-64-v3").platform
-        'cpu'
+      >>> find_target("cuda:sm_90").code
+      'ptx'
+      >>> find_target("x86-64-v3").platform
+      'cpu'
     """
     head, colon, architecture = name.partition(":")
     family = _FAMILIES.get(head)

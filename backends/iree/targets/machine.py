@@ -31,9 +31,9 @@ class Linker:
     """The tool that turns object code into a loadable library.
 
     Attributes:
-        path: the program.
-        kind: "system" for the machine's own linker, "bundled" for the compiler's, "none" for
-            IREE's own library format, which has no C library to call.
+      path: the program.
+      kind: "system" for the machine's own linker, "bundled" for the compiler's, "none" for
+        IREE's own library format, which has no C library to call.
     """
 
     path: str

@@ -81,8 +81,8 @@ def conv_general_dilated(
     Returns:
       An array with dimensions as ``dimension_numbers`` says.
     Raises:
-      TypeError: the dtypes differ, or dimension numbers do not fit. ValueError: sizes, groups or
-        padding do not fit.
+      TypeError: the dtypes differ, or dimension numbers do not fit.
+      ValueError: sizes, groups or padding do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp

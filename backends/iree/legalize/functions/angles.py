@@ -50,12 +50,12 @@ class _Format:
     """A floating-point format, and the constants that the reduction needs.
 
     Attributes:
-        dtype, word: the format, and the unsigned integer of its width.
-        bits: the number of bits in a word.
-        mantissa: the number of bits of the mantissa that are stored.
-        words: 2/pi in words, after a word of zeros; enough words for the largest number.
-        sine, cosine: the coefficients of their series.
-        quarter: a quarter of a turn, pi/2, as the sum of two numbers.
+      dtype, word: the format, and the unsigned integer of its width.
+      bits: the number of bits in a word.
+      mantissa: the number of bits of the mantissa that are stored.
+      words: 2/pi in words, after a word of zeros; enough words for the largest number.
+      sine, cosine: the coefficients of their series.
+      quarter: a quarter of a turn, pi/2, as the sum of two numbers.
     """
 
     dtype: np.dtype

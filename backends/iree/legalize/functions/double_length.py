@@ -24,16 +24,16 @@ class Format:
     """The constants of a floating-point format that the algorithms need.
 
     Attributes:
-        dtype: the format.
-        integer: the signed integer of its width.
-        mantissa: the number of bits of the mantissa that are stored.
-        low: the number of bits in the lower half of a mantissa; products of halves are exact.
-        ln2_high, ln2_low: log(2) in two parts; the first has so few bits that its product with an
-            exponent is exact.
-        terms: the number of terms of the logarithm's series.
-        largest_power: with an exponent beyond it, every power of a number other than 1 overflows
-            or is 0.
-        largest_exponent: beyond it, ``exp`` overflows or is 0.
+      dtype: the format.
+      integer: the signed integer of its width.
+      mantissa: the number of bits of the mantissa that are stored.
+      low: the number of bits in the lower half of a mantissa; products of halves are exact.
+      ln2_high, ln2_low: log(2) in two parts; the first has so few bits that its product with an
+        exponent is exact.
+      terms: the number of terms of the logarithm's series.
+      largest_power: with an exponent beyond it, every power of a number other than 1 overflows
+        or is 0.
+      largest_exponent: beyond it, ``exp`` overflows or is 0.
     """
 
     dtype: np.dtype

@@ -34,9 +34,9 @@ class _Tables:
     """Polynomials for a format: interpolations at Chebyshev's points, the lowest power first.
 
     Attributes:
-        exp: ``(exp(r) - 1 - r) / r**2`` in ``r``, for ``r`` up to log(2) / 2 in absolute value.
-        sinh: ``(sinh(x) / x - 1) / x**2`` in ``x**2``, up to 1.
-        tanh: ``(tanh(x) / x - 1) / x**2`` in ``x**2``, up to 0.36.
+      exp: ``(exp(r) - 1 - r) / r**2`` in ``r``, for ``r`` up to log(2) / 2 in absolute value.
+      sinh: ``(sinh(x) / x - 1) / x**2`` in ``x**2``, up to 1.
+      tanh: ``(tanh(x) / x - 1) / x**2`` in ``x**2``, up to 0.36.
     """
 
     exp: tuple[float, ...]

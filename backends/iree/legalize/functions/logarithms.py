@@ -77,9 +77,9 @@ def _logarithm(x: ir.Value, lost: ir.Value | None = None, near: ir.Value | None 
     """Natural logarithm of a positive normal number.
 
     Args:
-        x: the number.
-        lost: the rounding error of ``x``, relative to ``x``.
-        near: the exact ``x - 1``, to use where it is small and ``x`` is rounded.
+      x: the number.
+      lost: the rounding error of ``x``, relative to ``x``.
+      near: the exact ``x - 1``, to use where it is small and ``x`` is rounded.
     """
     format_ = format_of(x)
     bits = ops.bitcast_convert(x, dtype=format_.integer)
