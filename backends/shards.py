@@ -47,7 +47,7 @@ def is_addressable(device: Device) -> bool:
 
 
 class Layout:
-    """Which part of an array each device holds.
+    """The part of an array that each device holds.
 
     Args:
       shape: the shape of the whole array.

@@ -159,7 +159,7 @@ def emit_located(artifact: bytes, *, target: Target, options: CompileOptions) ->
     assembly = [""]
     kernels: dict[str, str] = {}
     suffix = CODE_KINDS["asm"].suffixes.get(target.code)
-    # Where kernels are written into files, those are the locations from there on.
+    # Once the compiler has written the kernels to files, its locations are lines of those files.
     folders = [["sources"]] if suffix is None else [["intermediates"], ["sources", "intermediates"]]
     for written in folders:
         with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:

@@ -49,7 +49,7 @@ class InPlaceError(ValueError):
 
 
 def copy_updated_buffers(ir: CompilerIR, module: int) -> int:
-    """Copy the buffers that updates must not overwrite, in place.
+    """Insert copies of the buffers that updates must not overwrite; the module is changed.
 
     Args:
       ir: access to the program.

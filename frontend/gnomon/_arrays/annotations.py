@@ -48,7 +48,7 @@ ShapeLike = SupportsIndex | Sequence[SupportsIndex] | np.ndarray
 """The length of one dimension, or of each."""
 
 DeviceLike = Device | Sharding
-"""Where an array is put: a device, or a sharding on one."""
+"""The place of an array: a device, or a sharding."""
 
 OutSharding = Sharding | PartitionSpec
-"""How a result is distributed over devices."""
+"""The distribution of a result over devices."""

@@ -189,7 +189,7 @@ def _typed(aval: ShapedArray, sharding: NamedSharding) -> ShapedArray:
 
 @functools.lru_cache(4096)
 def layout_of(sharding: NamedSharding, shape: tuple[int, ...]) -> Layout:
-    """Which part of an array of some shape each device holds."""
+    """The part of an array of some shape that each device holds."""
     places = sharding.devices_indices_map(shape)
     return Layout(shape, tuple(places), tuple(places.values()))
 

@@ -100,7 +100,7 @@ def _argument_set(fun: Callable[..., Any], argnums: Any, argnames: Any, what: st
 
 
 class ArgumentRoles(NamedTuple):
-    """Which arguments of a function are static, and which are donated."""
+    """The static and the donated arguments of a function."""
 
     static: ArgumentSet
     donated: ArgumentSet

@@ -32,7 +32,7 @@ __all__ = ["MemberValues"]
 
 
 class MemberValues:
-    """What `Tracer` asks for the values of the members.
+    """The values of the members, which a `Tracer` shows when it is printed or read.
 
     Args:
       operands: the whole arrays that the function is applied to.

@@ -408,7 +408,7 @@ def sinc(x: ArrayLike, /) -> Array:
     is_odd = bind(ops.ne, bind(ops.floor, half), half)
     sine, cosine = (select_op(is_odd, bind(ops.neg, v), v) for v in (sine, cosine))
     quotient = bind(ops.div, sine, safe)
-    # What the roundings of both products with pi change in the quotient, to first order.
+    # The change of the quotient by the roundings of both products with pi, to first order.
     difference = bind(
         ops.sub,
         bind(ops.mul, cosine, _rounding_of_multiple_of_pi(rest, reduced)),

@@ -242,8 +242,8 @@ def stft(
       padded: pad the signal with zeros to whole pieces.
       axis: the axis of time.
     Returns:
-      ``(frequencies, times, spectrum)``. In the spectrum, frequencies are in the place of ``axis``,
-      and times are last.
+      ``(frequencies, times, spectrum)``. In the spectrum, ``axis`` is that of the frequencies, and
+      the last axis is that of the times.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -1,4 +1,4 @@
-"""Which calls are the same call."""
+"""Calls with equal keys share a program; others do not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // RUN: %gnomon-opt --passes=library-products --target=cpu %s | %filecheck %s
 
-// A large product of f64 is a dispatch of the library's kernel, and reads a transposed operand where
-// it lies. Small products, narrow ones and those of other dtypes stay.
+// A large product of f64 is a dispatch of the library's kernel, which reads a transposed operand
+// without a copy. Small products, narrow ones and those of other dtypes stay.
 
 // CHECK-LABEL: func.func @main
 // CHECK: "flow.dispatch"(%{{[^ ]*}}, %arg1, %arg0,

@@ -1,7 +1,7 @@
 // RUN: %gnomon-opt --passes=expand-transformations,inline,symbol-dce,canonicalize,cse %s | %filecheck %s
 
 // The gradient of a checkpointed custom_vjp function of a custom_jvp function: rules and bodies are
-// all in the text, and what is computed again stands behind the barrier.
+// all in the text, and the recomputed values come after the barrier.
 
 // CHECK-LABEL: func.func @main
 // CHECK: gnomon.optimization_barrier

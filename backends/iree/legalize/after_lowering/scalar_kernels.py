@@ -208,7 +208,7 @@ def _end(
     """Put a barrier after the op before a kernel, so that the kernel cannot contain it."""
     before = ops[kernel.before]
     own = {ops[i].results[0] for i in kernel.positions}
-    # What the kernel reads from other scalar ops must not move into it.
+    # Other scalar ops whose results the kernel reads must not move into it.
     held = dict.fromkeys(before.results)
     for i in kernel.positions:
         for x in ops[i].operands:
