@@ -21,6 +21,7 @@ LAYERS = {
     "backends": "gnomon.backends",
     "frontend/gnomon": "gnomon",
     "tools": "gnomon.tools",
+    "commands/gnomon_commands": "gnomon_commands",
 }
 RANKS = {package: rank for rank, package in enumerate(LAYERS.values())}
 RANKS["gnomon._native"] = RANKS["gnomon.backends"]

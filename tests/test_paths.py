@@ -6,7 +6,17 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("backends", "dialects", "examples", "frontend", "passes", "runtime", "tests", "tools")
+FOLDERS = (
+    "backends",
+    "commands",
+    "dialects",
+    "examples",
+    "frontend",
+    "passes",
+    "runtime",
+    "tests",
+    "tools",
+)
 PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w\.(?:cpp|h|mlir|py)\b")
 
 

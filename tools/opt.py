@@ -27,6 +27,7 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
 from gnomon.tools.opt_observer import PassObserver, add_options
+from gnomon.tools.source_lines import describe_parse_error
 from gnomon_runtime.writing import write_file
 
 # The backend's own pipeline, which depends on the target.
@@ -122,7 +123,7 @@ def transform(text: str, options: argparse.Namespace, name: str) -> str:
     try:
         module = ir.Module.parse(text, context())
     except ir.MLIRError as error:
-        raise OptError(f"{name}: {error}") from error
+        raise OptError(describe_parse_error(str(error), options.file, text)) from error
     target = f"--target={options.target}"
     commands = [f"--passes={one} {target}" for one in names]
     if options.pipeline == IREE:
@@ -188,7 +189,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = read_text(options.file)
         parts = SPLIT.split(text) if options.split_input_file else [text]
         outputs = []
+        lines = 0
         for i, part in enumerate(parts):
+            # Blank lines before a part give its lines the numbers that they have in the file.
+            part = "\n" * lines + part
+            lines = part.count("\n")
             name = options.file if len(parts) == 1 else f"{options.file}, part {i + 1}"
             if options.verify_diagnostics:
                 check_diagnostics(part, options, name)

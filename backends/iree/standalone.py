@@ -15,7 +15,7 @@ from typing import Any
 import iree.runtime as rt
 
 from gnomon.backends.compilation import Artifact
-from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.errors import NotDynamic, UnsupportedOnTarget
 from gnomon.backends.iree.ahead_of_time import check_serializable
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
@@ -39,6 +39,7 @@ __all__ = [
     "compile_standalone_stablehlo",
     "level_of_this_machine",
     "load_for_all_sizes",
+    "reason_for_refinement",
 ]
 
 # Levels and general targets; models of processors are chosen by name only.
@@ -143,6 +144,18 @@ def load_for_all_sizes(program: Program) -> tuple[SizedExecutable, list[Dimensio
       NotDynamic, UnsupportedOnTarget, CompilationError: see `compile_standalone_for_all_sizes`.
     """
     return _backend_of(CPU.name).load_for_all_sizes(program)
+
+
+def reason_for_refinement(program: Program) -> str:
+    """Why a program with symbolic dimensions must be compiled for the sizes of each call.
+
+    Empty if this machine's CPU compiles it once for all sizes. Its module is consumed.
+    """
+    try:
+        _backend_of(CPU.name).lower_for_all_sizes(program)
+    except (NotDynamic, UnsupportedOnTarget) as error:
+        return str(error)
+    return ""
 
 
 def _backend_of(target: str) -> IreeBackend:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -97,3 +98,39 @@ def test_verification_after_each_pass_can_be_left_out(
     assert verified == ["after cse", "after canonicalize"]
     assert main(["--passes=cse", "--no-verify-each", program]) == 0
     assert len(verified) == 2
+
+
+def test_an_error_of_the_parser_quotes_its_line(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = TEXT.replace('"gnomon.cholesky"(%2)', '\t"gnomon.cholesky"(%9)')
+    lines = [
+        "use of undeclared SSA value name",
+        '    %3 = \t"gnomon.cholesky"(%9) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
+        "         \t                  ^",
+    ]
+    Path(program).write_text(wrong)
+    assert main([program]) == 1
+    described = capsys.readouterr().err.splitlines()
+    assert described == [f"gnomon-opt: {program}:6:27: {lines[0]}", *lines[1:]]
+    # In a file of several parts, the number of the line is that in the file.
+    Path(program).write_text(f"{TEXT}// -----{TEXT}// -----{wrong}")
+    assert main([program, "--split-input-file"]) == 1
+    described = capsys.readouterr().err.splitlines()
+    assert described == [f"gnomon-opt: {program}:22:27: {lines[0]}", *lines[1:]]
+
+
+def test_an_error_of_the_verifier_quotes_its_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+func.func @main(%a: tensor<3xf32>) -> tensor<4xf32> {
+  %0 = "gnomon.exp"(%a) : (tensor<3xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["-"]) == 1
+    first, line, caret, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("gnomon-opt: -:3:8: 'gnomon.exp' op breaks its type rule")
+    assert (line.strip()[:17], caret) == ('%0 = "gnomon.exp"', "         ^")

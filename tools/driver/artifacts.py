@@ -19,8 +19,9 @@ from gnomon import export
 from gnomon._compilation.ahead_of_time import closed_program
 from gnomon._export.saving import platform_of_target
 from gnomon.backends.compilation import Artifact
+from gnomon.backends.iree.standalone import reason_for_refinement
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, stablehlo
+from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.dialects.types import TensorType
 from gnomon.tools.driver.errors import DriverError
 from gnomon.tools.driver.mlir import lower_for
@@ -178,6 +179,7 @@ def _facts(path: str) -> dict[str, Any]:
                 "donated": list(entry.donated),
                 "platforms": list(entry.platforms),
                 "modules": modules,
+                "refined": _reason_for_refinement(artifact, entry),
                 "weights": list(entry.weights),
                 "vjp": entry.vjp,
             }
@@ -191,6 +193,18 @@ def _facts(path: str) -> dict[str, Any]:
         "entries": entries,
         "weights": {name: str(weight.type) for name, weight in artifact.weights.items()},
     }
+
+
+def _reason_for_refinement(artifact: gnomon_runtime.Artifact, entry: gnomon_runtime.Entry) -> str:
+    """Why the CPU compiles a function for the sizes of each call; empty if it does not."""
+    types = (*entry.inputs, *entry.outputs)
+    is_symbolic = any(isinstance(n, str) for type_ in types for n in type_.shape)
+    has_module = any(module.platform == "cpu" for module in entry.modules.values())
+    if not is_symbolic or has_module or "cpu" not in entry.sections["program"]:
+        return ""
+    ensure_context()
+    text = artifact.program(entry.name, "cpu").decode()
+    return reason_for_refinement(Program(ir.Module.parse(text, context())))
 
 
 def describe_artifact(path: str, as_json: bool) -> None:
@@ -216,6 +230,8 @@ def describe_artifact(path: str, as_json: bool) -> None:
             print(f"  module for {module['target']}, {size(module['bytes'])}: {usable}")
             if module["host_functions"]:
                 print(f"    calls NumPy for {', '.join(module['host_functions'])}")
+        if entry["refined"]:
+            print(f"  compiled for the sizes of each call: {entry['refined']}")
         if entry["weights"]:
             print(f"  weights {', '.join(entry['weights'])}")
     if facts["weights"]:

@@ -18,13 +18,13 @@ from types import TracebackType
 import gnomon.tools
 import gnomon_runtime
 from gnomon._diagnostics.source_location import is_internal
+from gnomon.tools.source_lines import quoted
 
-__all__ = ["TOOLS", "Place", "describe_error", "describe_parse_error"]
+__all__ = ["TOOLS", "Place", "describe_error"]
 
 TOOLS = tuple(root + os.sep for root in (*gnomon.tools.__path__, *gnomon_runtime.__path__))
 # The forms of places in messages: `"f.py":3:0` with or without `loc(...)`, and `f.mlir:3:5:`.
 _NAMED = re.compile(r'\s*\(?(?:loc\()*(?:"[^"]*"\()*"([^"]+)":(\d+):(\d+)\)*')
-_PARSED = re.compile(r'"-":(\d+):(\d+): (.*)')
 _PREFIXED = re.compile(r"^(\S[^:\n]*):(\d+):(\d+): error: (.*)$", re.MULTILINE)
 
 
@@ -58,17 +58,7 @@ class Place:
     def quoted(self) -> list[str]:
         """The line with a caret under the place; nothing if the file cannot be read."""
         linecache.checkcache(self.path)
-        text = linecache.getline(self.path, self.line).rstrip("\n")
-        if not text.strip():
-            return []
-        indent = len(text) - len(text.lstrip())
-        first = max(self.column - 1, indent) if self.column else indent
-        last = max(self.end - 1, first + 1) if self.column else len(text.rstrip())
-        first, last = min(first, len(text)), min(last, len(text))
-        width = max(last - first, 1)
-        # Tabs stay tabs, so that the caret is under its column.
-        pad = "".join("\t" if c == "\t" else " " for c in text[indent:first])
-        return [f"    {text[indent:]}", f"    {pad}{'^' * width}"]
+        return quoted(linecache.getline(self.path, self.line), self.column, self.end)
 
 
 def describe_error(error: BaseException, located: str = "") -> str:
@@ -96,19 +86,6 @@ def describe_error(error: BaseException, located: str = "") -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"gnomon: {error.filename}: {error.strerror}"
     return f"gnomon: {type(error).__name__}: {message}"
-
-
-def describe_parse_error(message: str, path: str) -> str:
-    """The messages of MLIR's parser about a file, each with the line that it refers to."""
-    lines = []
-    for line in message.splitlines():
-        found = _PARSED.search(line)
-        if found is None:
-            lines.append(line.rstrip(":"))
-            continue
-        place = Place(path, int(found[1]), int(found[2]))
-        lines += [f"{path}:{found[1]}:{found[2]}: {found[3]}", *place.quoted()]
-    return "\n".join(lines)
 
 
 def _shown(places: list[Place], message: str) -> str:

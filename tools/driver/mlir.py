@@ -17,9 +17,9 @@ from gnomon.backends.reference import Evaluator
 from gnomon.backends.standalone_c import CBackend
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
-from gnomon.tools.driver.diagnostics import describe_parse_error
 from gnomon.tools.driver.errors import DriverError
 from gnomon.tools.driver.programs import Leaf, LoweredProgram, compiler_of, remembering
+from gnomon.tools.source_lines import describe_parse_error
 
 __all__ = ["MlirProgram", "lower_for"]
 
@@ -93,15 +93,17 @@ class MlirProgram:
 
 
 def _parse(data: bytes, path: str) -> ir.Module:
+    is_bytecode = data.startswith(_BYTECODE)
+    text = "" if is_bytecode else _decode(data, path)
     try:
-        if data.startswith(_BYTECODE):
-            try:
-                return stablehlo.deserialize_portable_artifact(context(), data)
-            except (ir.MLIRError, RuntimeError, ValueError):
-                return ir.Module.parse(data, context())
-        return ir.Module.parse(_decode(data, path), context())
+        if not is_bytecode:
+            return ir.Module.parse(text, context())
+        try:
+            return stablehlo.deserialize_portable_artifact(context(), data)
+        except (ir.MLIRError, RuntimeError, ValueError):
+            return ir.Module.parse(data, context())
     except (ir.MLIRError, RuntimeError, ValueError) as error:
-        raise DriverError(describe_parse_error(str(error), path)) from error
+        raise DriverError(describe_parse_error(str(error), path, text)) from error
 
 
 def _decode(data: bytes, path: str) -> str:

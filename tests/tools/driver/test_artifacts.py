@@ -10,6 +10,7 @@ import pytest
 
 import gnomon
 import gnomon.export
+import gnomon.numpy as gnp
 from gnomon.tools.driver import main
 
 Capture = pytest.CaptureFixture[str]
@@ -120,3 +121,25 @@ def test_an_artifact_with_symbolic_dimensions_runs_at_any_size(
     for wrong in "--input=x=3", "--random", "--input=x=f32[2,3]=1":
         assert main(["run", "sizes.gnm", wrong]) != 0
         assert "x" in capsys.readouterr().err
+
+
+def test_the_reason_for_compiling_for_the_sizes_of_each_call_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (n,) = gnomon.export.symbolic_shape("n")
+    matrix = gnomon.ShapeDtypeStruct((n, n), "float32")
+    functions = {
+        "inverse": gnomon.export.export(gnomon.jit(gnp.linalg.inv))(matrix),
+        "doubled": gnomon.export.export(gnomon.jit(lambda x: x * 2))(matrix),
+    }
+    gnomon.export.save("any.gnm", functions, targets=[])
+    assert main(["inspect", "any.gnm", "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    reasons = {entry["name"]: entry["refined"] for entry in entries}
+    assert reasons["doubled"] == ""
+    assert "is not known to be right for dynamic shapes" in reasons["inverse"]
+    assert main(["inspect", "any.gnm"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("compiled for the sizes of each call: ") == 1
+    assert f"compiled for the sizes of each call: {reasons['inverse']}" in shown

@@ -125,8 +125,8 @@ def test_an_error_of_the_parser_is_at_its_line(
 ) -> None:
     program.write_text(STABLEHLO.replace("cosine %x", "cosine %y"))
     assert main(["run", str(program)]) == 1
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        f"{program}:3:25: use of undeclared SSA value name",
+    assert capsys.readouterr().err.splitlines() == [
+        f"gnomon: {program}:3:25: use of undeclared SSA value name",
         "    %r = stablehlo.cosine %y : tensor<3xf32>",
         "                          ^",
     ]
