@@ -190,6 +190,8 @@ def _batch_pure(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int | None]]:
     method = inst.params["vmap_method"]
+    if axis.of_devices:
+        return _sequentially(inst, operands, dims, axis)  # Each device calls the function.
     if not method:
         raise NotImplementedError(
             "vmap is only supported for the pure_callback primitive when vmap_method is one of "

@@ -87,10 +87,17 @@ FACETS = ("infer", "evaluate", "jvp", "transpose", "batch", "lower")
 
 @dataclass(frozen=True)
 class MappedAxis:
-    """The axis that a `vmap` maps: its size, and its name for collectives (``""``: none)."""
+    """The axis that a `vmap` or a `shard_map` maps.
+
+    Attributes:
+      size: its size.
+      name: its name for collectives; ``""`` if it has none.
+      of_devices: whether each element of the axis is a device, as in a `shard_map`.
+    """
 
     size: int
     name: str = ""
+    of_devices: bool = False
 
 
 class Instance:

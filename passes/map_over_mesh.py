@@ -40,9 +40,8 @@ def map_over_mesh(vectorizer: Vectorizer, body: Body, params: dict[str, Any]) ->
             continue
         split = [name in p.axes for p in entering]
         returned_split = [name in p.axes for p in returned]
-        mapped, varying = vectorizer.batch(
-            mapped, split, MappedAxis(size, name), force=returned_split
-        )
+        axis = MappedAxis(size, name, of_devices=True)
+        mapped, varying = vectorizer.batch(mapped, split, axis, force=returned_split)
         extra = [v and not k for v, k in zip(varying, returned_split, strict=True)]
         if any(extra) and params["check_vma"]:
             raise ValueError(

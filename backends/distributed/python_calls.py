@@ -10,11 +10,14 @@ program for them: it threads a number, the status, through all calls of Python, 
 - The last status is an additional result of ``main``: it tells all processes how the calls ended.
 
 Outside of a ``shard_map``, the first device of the mesh makes the calls, with whole arrays. In a
-``shard_map``, each device makes them, with its shards.
+``shard_map``, each device makes them, with its shards. If it maps over some axes of the mesh only,
+the devices along the other axes gather the operands, and the first of them makes the calls.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +31,7 @@ from gnomon.dialects.callbacks import Callback, callback_of
 from gnomon.dialects.contract import REGISTRY, Op, all_operations, bodies_of, lookup, params_of
 from gnomon.dialects.control_flow import switch, while_
 from gnomon.dialects.control_flow.bodies import split
-from gnomon.dialects.emit import ops, zeros
+from gnomon.dialects.emit import ops, reshape, slice_along, zeros
 from gnomon.dialects.functions import Program, callee, emit_call, symbol_name
 from gnomon.dialects.host_call import host_call
 from gnomon.dialects.mlir import context, ir
@@ -60,11 +63,7 @@ class PythonCall(NamedTuple):
 
 
 def thread_status(module: ir.Module) -> list[PythonCall]:
-    """Thread the status through a legalized program, and return its calls of Python.
-
-    Raises:
-      UnsupportedOnTarget: a ``shard_map`` over some axes of the mesh calls Python.
-    """
+    """Thread the status through a legalized program, and return its calls of Python."""
     program = Program(module)
     threader = _Threader(program)
     main = program.body("main")
@@ -105,7 +104,8 @@ class _Threader:
         self.calls: list[PythonCall] = []
         # The axes of the mesh that are manual in the current shard_map, and the others.
         self._manual: frozenset[str] = frozenset()
-        self._automatic: list[str] = []
+        self._automatic: tuple[str, ...] = ()
+        self._mesh: dict[str, Any] = {}
 
     def calls_python(self, body: Body) -> bool:
         """Whether a body calls Python."""
@@ -160,13 +160,9 @@ class _Threader:
     def _host_call(
         self, op: ir.Operation, operands: list[ir.Value], status: ir.Value
     ) -> tuple[list[ir.Value], ir.Value]:
-        params = params_of(op)
         if self._automatic:
-            raise UnsupportedOnTarget(
-                f"gnomon.{params['op']} calls Python in a shard_map, but the axes "
-                f"{self._automatic} of the mesh are not manual in it, so no device has the "
-                f"operands of the call; map over all axes ({op.location})"
-            )
+            return self._on_first_devices(op, operands, status)
+        params = params_of(op)
         definition = REGISTRY[f"gnomon.{params['op']}"]
         decoded = definition.decode(params["params"])
         number = decoded.get("callback")
@@ -177,6 +173,47 @@ class _Threader:
         encoded = {entry.name: entry.attr for entry in params["params"]}
         status, *results = host_call.build(
             [status, *operands], {**params, "params": encoded, "given": given, "symbol": symbol}
+        )
+        return results, status
+
+    def _on_first_devices(
+        self, op: ir.Operation, operands: list[ir.Value], status: ir.Value
+    ) -> tuple[list[ir.Value], ir.Value]:
+        """Emit a call that the first device along the axes that are not manual makes."""
+        axes = self._automatic
+        sizes = dict(zip(self._mesh["mesh_axes"], self._mesh["mesh_sizes"], strict=True))
+        size = math.prod(sizes[name] for name in axes)
+        given = params_of(op)["given"]
+
+        def call(status: ir.Value, *values: ir.Value) -> list[ir.Value]:
+            results, status = self._host_call(op, list(values), status)
+            return [status, *results]
+
+        def first(x: ir.Value) -> ir.Value:
+            gathered = ops.all_gather(x, axes=axes, dimension=0, size=size, groups=())
+            return reshape(slice_along(gathered, 0, 0, 1), type_of(x).shape)
+
+        def emit(*arguments: ir.Value) -> list[ir.Value]:
+            types = [type_of(x) for x in arguments]
+            unused = Body.build(types, lambda status, *_: [status, *map(zeros, given)])
+            place = functools.reduce(ops.max, (ops.axis_index(axes=(name,)) for name in axes))
+            called = switch.build([place, *arguments], {}, [Body.build(types, call), unused])
+            return [first(x) for x in called]
+
+        self._automatic = ()
+        body = Body.build([STATUS, *map(type_of, operands)], emit)
+        self._automatic = axes
+        name = self.program.add("on_first_devices", body)
+        status, *results = emit_call(
+            self.program,
+            shard_map,
+            name,
+            [status, *operands],
+            **self._mesh,
+            manual_axes=axes,
+            in_specs=((), *(() for _ in operands)),
+            out_specs=((), *(() for _ in given)),
+            check_vma=False,
         )
         return results, status
 
@@ -239,9 +276,10 @@ class _Threader:
         params = params_of(op)
         manual = frozenset(params["manual_axes"])
         sizes = zip(params["mesh_axes"], params["mesh_sizes"], strict=True)
-        outer = self._manual, self._automatic
+        outer = self._manual, self._automatic, self._mesh
         self._manual |= manual
-        self._automatic = [a for a, n in sizes if n > 1 and a not in self._manual]
+        self._automatic = tuple(a for a, n in sizes if n > 1 and a not in self._manual)
+        self._mesh = {name: params[name] for name in ("mesh_axes", "mesh_sizes")}
         original = params["callee"]
         body = self.program.body(original)
 
@@ -251,7 +289,7 @@ class _Threader:
             return [ops.pmax(leaving, axes=tuple(sorted(manual)), groups=()), *results]
 
         threaded = Body.build([STATUS, *body.argument_types], emit)
-        self._manual, self._automatic = outer
+        self._manual, self._automatic, self._mesh = outer
         name = self.program.add(f"{original}.python", threaded, like=original)
         rest = {k: v for k, v in params.items() if k not in ("callee", "signature")}
         rest["in_specs"] = ((), *params["in_specs"])

@@ -210,6 +210,32 @@ def _mapped(f: Any, in_specs: Any, out_specs: Any, **kwargs: Any) -> Any:
 V = np.linspace(-1.0, 2.0, 8, dtype=np.float32)
 
 
+@pytest.mark.parametrize("method", [None, "sequential", "expand_dims", "broadcast_all"])
+def test_each_device_calls_python_with_its_shard(method: Any) -> None:
+    shapes = []
+
+    def host(x: Any, y: Any) -> Any:
+        shapes.append((x.shape, y.shape))
+        return np.asarray(x) + np.asarray(y)
+
+    def call(x: Any, y: Any) -> Any:
+        out = gn.ShapeDtypeStruct(x.shape, x.dtype)
+        return gn.pure_callback(host, out, x, y, vmap_method=method)
+
+    mapped = _mapped(call, (P(("x", "y")), P()), P(("x", "y")))
+    for call_all in mapped, gn.jit(mapped):
+        assert np.array_equal(call_all(V, np.float32(1)), V + 1)
+    assert shapes == [((1,), ())] * 16
+    within = _mapped(lambda v: gn.vmap(call)(v, v), P("x"), P("x"))
+    if method is None:
+        with pytest.raises(NotImplementedError, match="Got vmap_method=None"):
+            within(V)
+        with pytest.raises(NotImplementedError, match="Got vmap_method=None"):
+            gn.vmap(mapped, in_axes=(0, None))(np.stack([V, V]), np.float32(1))
+    else:
+        assert np.array_equal(within(V), 2 * V)
+
+
 def test_the_mesh_of_the_context() -> None:
     f = gn.shard_map(lambda v: lax.psum(v, "x"), in_specs=P("x"), out_specs=P())
     with pytest.raises(ValueError, match="there is none in the context"):

@@ -15,10 +15,15 @@ from gnomon import tree_util
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import placed, wrap
+from gnomon._arrays.sharded import ShardedArray
+from gnomon._compilation.jit import jit
+from gnomon._sharding.named_sharding import NamedSharding
+from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand, trace_for, with_weak_type
 from gnomon._tracing.evaluation import check_execution
 from gnomon._tracing.function import check_callable
 from gnomon._tracing.on_device import place_of
+from gnomon._tracing.partitioned import resharded
 from gnomon._tracing.stack import outside_of_traces
 from gnomon._tracing.trace import concrete_value
 from gnomon.dialects.callbacks import VMAP_METHODS, Callback, call_back
@@ -74,10 +79,15 @@ def _bind(
     if trace is None:
         check_execution(call.what)
         place = place_of(call.arrays, op.full_name.removeprefix("gnomon."))
+        if not all(getattr(x, "is_fully_addressable", True) for x in call.arrays):
+            return _call_across_processes(op, call, function, given, params)
         arrays = [concrete_value(x) for x in call.arrays]
         results = call_back(callback.number, given or (), arrays)  # type: ignore[arg-type]
         if place is None:
             return [wrap(r) for r in results]
+        whole = next((_whole(x) for x in call.arrays if isinstance(x, ShardedArray)), None)
+        if whole is not None:
+            return [resharded(wrap(r), whole) for r in results]
         device, committed = place
         return [placed(np.asarray(r), device, committed=committed) for r in results]
     trace.program.callbacks.append(callback)
@@ -87,6 +97,29 @@ def _bind(
     # The program keeps the callback, which therefore must not refer to values of the trace.
     operands, call.arrays = call.arrays, []
     return [with_weak_type(r, False) for r in trace.bind(op, operands, params)]
+
+
+def _whole(x: ShardedArray) -> NamedSharding:
+    """The sharding with the whole value on each device of an array."""
+    return NamedSharding(x._sharding.mesh, PartitionSpec())
+
+
+def _call_across_processes(
+    op: Op,
+    call: _Call,
+    function: Callable[..., Sequence[Any]],
+    given: Sequence[TensorType] | None,
+    params: dict[str, Any],
+) -> list[Any]:
+    """Call a function on arrays of several processes, in the process of the first device."""
+    arrays = [resharded(x, _whole(x)) if isinstance(x, ShardedArray) else x for x in call.arrays]
+
+    def program(*traced: Any) -> list[Any]:
+        call.arrays = list(traced)
+        return _bind(op, call, function, given, params)
+
+    results: list[Any] = jit(program)(*arrays)
+    return results
 
 
 def _declared_results(result_shape_dtypes: Any, what: str) -> tuple[list[TensorType], Any]:

@@ -11,7 +11,6 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import P, lax
-from gnomon.errors import UnsupportedOnTarget
 from gnomon.experimental import io_callback
 
 pytest.importorskip("jaxlib")
@@ -109,7 +108,7 @@ def test_each_device_calls_in_a_shard_map(split: Any) -> None:
             return x + lax.psum(x, "a")
 
         x = lax.fori_loop(0, 2, step, x)
-        return gn.pure_callback(np.cumsum, _TWO, x, vmap_method="sequential")
+        return gn.pure_callback(np.cumsum, _TWO, x)
 
     x = np.arange(8, dtype=np.float32).reshape(4, 2)
     mapped = gn.shard_map(f, mesh=split.sharding.mesh, in_specs=P("a"), out_specs=P("a"))
@@ -128,22 +127,47 @@ def test_each_device_calls_in_a_shard_map(split: Any) -> None:
     assert sorted(log[1:-1]) == sorted(calls)
 
 
-def test_part_of_a_mesh_is_refused(devices: Any) -> None:
+def test_maps_over_some_axes(devices: Any) -> None:
     mesh = gn.make_mesh(
         (2, 2), ("a", "b"), devices=devices, axis_types=(gn.sharding.AxisType.Auto,) * 2
     )
-    x = gn.device_put(np.ones((4, 4), np.float32), gn.NamedSharding(mesh, P("a", "b")))
+    values = np.arange(16, dtype=np.float32).reshape(4, 4)
+    x = gn.device_put(values, gn.NamedSharding(mesh, P("a", "b")))
+    log: list[Any] = []
 
     def f(x: Any) -> Any:
-        gn.debug.print("{}", x)
-        return x
+        def again(state: Any) -> Any:
+            i, x = state
+            gn.debug.callback(lambda i, x: log.append((int(i), x.tolist())), i, x)
+            large = gn.pure_callback(
+                lambda x: np.asarray(x) > 9, gn.ShapeDtypeStruct(x.shape, bool), x
+            )
+            return i + 1, io_callback(np.negative, gn.typeof(x), gnp.where(large, x, 0))
 
-    mapped = gn.shard_map(f, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
-    with pytest.raises(UnsupportedOnTarget, match=r"the axes \['b'\] of the mesh are not manual"):
-        gn.jit(mapped)(x)
+        return lax.while_loop(lambda state: state[0] < 2, again, (0, x))[1]
+
+    mapped = gn.shard_map(
+        f, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"}, check_vma=False
+    )
+    y = gn.jit(mapped)(x)
+    first = np.where(values > 9, -values, 0)
+    assert np.array_equal(y, np.zeros((4, 4)))
+    calls = [(i, a[k : k + 2].tolist()) for i, a in enumerate((values, first)) for k in (0, 2)]
+    assert sorted(log) == sorted(calls)
+    failing = gn.shard_map(
+        lambda x: gn.pure_callback(_fail, gn.ShapeDtypeStruct(x.shape, x.dtype), x),
+        mesh=mesh,
+        in_specs=P("b"),
+        out_specs=P("b"),
+        axis_names={"b"},
+    )
+    with pytest.raises(_CallbackError):
+        gn.jit(failing)(x)
     inner = gn.shard_map(f, in_specs=P(None, "b"), out_specs=P(None, "b"), axis_names={"b"})
-    both = gn.shard_map(inner, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
-    assert np.array_equal(gn.jit(both)(x), np.ones((4, 4)))
+    both = gn.shard_map(
+        inner, mesh=mesh, in_specs=P("a"), out_specs=P("a"), axis_names={"a"}, check_vma=False
+    )
+    assert np.array_equal(gn.jit(both)(x), np.zeros((4, 4)))
 
 
 class _CallbackError(Exception):
@@ -180,9 +204,7 @@ def test_an_exception_on_one_of_several_devices(split: Any) -> None:
         whole(split)
 
     def f(x: Any) -> Any:
-        y = gn.pure_callback(
-            lambda x: _fail() if x[0] == 4 else x, _TWO, x, vmap_method="sequential"
-        )
+        y = gn.pure_callback(lambda x: _fail() if x[0] == 4 else x, _TWO, x)
         return lax.psum(y, "a")
 
     mapped = gn.jit(gn.shard_map(f, mesh=split.sharding.mesh, in_specs=P("a"), out_specs=P()))
