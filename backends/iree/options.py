@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-__all__ = ["EXECUTION_MODELS", "CompileOptions", "ProgramCost", "choose_options"]
+__all__ = [
+    "EXECUTION_MODELS",
+    "CompileOptions",
+    "ProgramCost",
+    "available_cores",
+    "choose_options",
+]
 
 # Our names of execution models, with IREE's.
 EXECUTION_MODELS = {
@@ -104,6 +110,11 @@ _ASYNC_CALL_S = 30e-6
 _TILED_FLOPS = 3e7
 
 
+def available_cores() -> int:
+    """The number of cores that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+
+
 def choose_options(cost: ProgramCost) -> CompileOptions:
     """Choose between running inline and on the thread pool, and whether to tile.
 
@@ -132,8 +143,7 @@ def choose_options(cost: ProgramCost) -> CompileOptions:
         + cost.bytes_accessed / _BYTES_PER_S
     )
     inline = work + cost.dispatches * _SYNC_DISPATCH_S
-    cores = max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
-    pooled = work / cores + cost.dispatches * _ASYNC_DISPATCH_S + _ASYNC_CALL_S
+    pooled = work / available_cores() + cost.dispatches * _ASYNC_DISPATCH_S + _ASYNC_CALL_S
     return CompileOptions(
         execution_model="async" if pooled < inline else "sync",
         data_tiling=not cost.batched_flops

@@ -29,6 +29,7 @@ from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import (
 )
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError, index, number
 from gnomon.backends.iree.legalize.loop_kernels.values import size_of
+from gnomon.backends.iree.options import available_cores
 from gnomon.dialects.mlir import ir
 
 __all__ = ["PREFIX", "array_kernel", "largest_value"]
@@ -38,9 +39,19 @@ logger = logging.getLogger(__name__)
 PREFIX = "gnomon_loop_"
 """The prefix of the names of these kernels' executables."""
 
-# The most instructions that a nest of loops in a kernel may take on average: about 4 us. With more
-# work in each, separate kernels gain more from several threads than their launches cost.
+# The most instructions by which a nest of loops in a kernel may on average take longer than a
+# separate kernel with several threads: about 4 us, less than a launch costs.
 _LONGEST = 12000
+# What an access to an array costs in a separate kernel, in instructions, beside the instruction:
+# with 1024 x 1024 elements, steps of elementwise ops and of stencils take between 2.1 and 5 times
+# as much time of all cores in separate kernels as in one.
+_ACCESS = 4
+# The most instructions that a nest may take on average, however few separate kernels take. With
+# more, the arrays have several megabytes, and leave the caches.
+_LARGEST = 1 << 19
+
+# The elements of a row of whole vectors of the narrowest numbers.
+_LONG_ROW = 64
 
 # Ops whose results are not counted as computed: they are passed on or updated in place.
 _NOT_COMPUTED = frozenset(
@@ -78,7 +89,7 @@ def array_kernel(
     """
     used = [next(iter(r.uses), None) is not None and size_of(r.type) > 0 for r in op.results]
     constants = _constants(op)
-    captured = free_values(op, lambda v: is_splat(v.owner) if _is_op(v) else False)
+    captured, repeated = _captured(op)
     try:
         if len(captured) + len(constants) + sum(used) + 1 > BINDINGS:
             raise UnsupportedError("too many arrays")
@@ -91,6 +102,7 @@ def array_kernel(
             scratch = _executable(
                 op,
                 [*captured, *(c.results[0] for c in constants)],
+                repeated,
                 used,
                 inputs,
                 outputs,
@@ -136,6 +148,30 @@ def _is_op(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block)
 
 
+def _captured(op: ir.Operation) -> tuple[list[ir.Value], list[ir.Operation]]:
+    """The arrays from outside that a loop reads, and the broadcasts of them that the kernel makes.
+
+    Loops read an array that repeats a few numbers from memory, unless the kernel itself repeats
+    them. Short rows are an exception: an array has longer vectors, which span several rows.
+    """
+    captured: dict[ir.Value, None] = {}
+    repeated: list[ir.Operation] = []
+    for value in free_values(op, _is_literal):
+        if _is_op(value) and value.owner.name == "stablehlo.broadcast_in_dim":
+            broadcast = value.owner.operation
+            (source,) = broadcast.operands
+            if size_of(source.type) == 1 or value.type.shape[-1] >= _LONG_ROW:
+                repeated.append(broadcast)
+                value = source
+        if not _is_literal(value):
+            captured[value] = None
+    return list(captured), repeated
+
+
+def _is_literal(value: ir.Value) -> bool:
+    return _is_op(value) and is_splat(value.owner)
+
+
 def _constants(op: ir.Operation) -> list[ir.Operation]:
     """The literals in a loop whose elements differ."""
     constants: list[ir.Operation] = []
@@ -152,6 +188,7 @@ def _constants(op: ir.Operation) -> list[ir.Operation]:
 def _executable(
     op: ir.Operation,
     captured: Sequence[ir.Value],
+    repeated: Sequence[ir.Operation],
     used: Sequence[bool],
     inputs: Sequence[ir.RankedTensorType],
     outputs: Sequence[ir.RankedTensorType],
@@ -183,7 +220,7 @@ def _executable(
             )
         entry = function.regions[0].blocks.append(*[binding] * count)
         with ir.InsertionPoint(entry):
-            scratch = _code(op, captured, used, inputs, outputs, list(entry.arguments))
+            scratch = _code(op, captured, repeated, used, inputs, outputs, list(entry.arguments))
         if not scratch:
             entry.erase_argument(count - 1)
             type_ = ir.FunctionType.get([binding] * (count - 1), [])
@@ -213,6 +250,7 @@ def _export(name: str) -> None:
 def _code(
     op: ir.Operation,
     captured: Sequence[ir.Value],
+    repeated: Sequence[ir.Operation],
     used: Sequence[bool],
     inputs: Sequence[ir.RankedTensorType],
     outputs: Sequence[ir.RankedTensorType],
@@ -243,6 +281,8 @@ def _code(
             type_.element_type,
         )
         kernel.set(old, view)
+    for broadcast in repeated:
+        kernel.operation(broadcast)
     places = [next(targets) if use else None for use in used]
     kernel.current = op.block
     results = loop(kernel, op, places)
@@ -250,9 +290,15 @@ def _code(
         if place is not None and layout != place:
             kernel.copy(layout, place)
     ir.Operation.create("func.return")
-    if kernel.work > _LONGEST * max(kernel.loops, 1.0):
+    lost, loops = _lost(kernel, available_cores()), max(kernel.loops, 1.0)
+    if lost > _LONGEST * loops:
         raise UnsupportedError(
-            f"the {kernel.loops:.0f} nests of loops take {kernel.work:.0f} instructions"
+            f"with one thread, {kernel.loops:.0f} nests of loops take {lost:.0f} instructions more "
+            "than separate kernels"
+        )
+    if kernel.work > _LARGEST * loops:
+        raise UnsupportedError(
+            f"{kernel.loops:.0f} nests of loops take {kernel.work:.0f} instructions"
         )
     if kernel.scratch_bytes:
         value = ir.IntegerAttr.get(index(), kernel.scratch_bytes)
@@ -260,6 +306,12 @@ def _code(
     else:
         scratch.owner.operation.erase()
     return kernel.scratch_bytes
+
+
+def _lost(kernel: Kernel, cores: int) -> float:
+    """The instructions that a kernel takes more than the threads of separate kernels."""
+    separate = kernel.work - kernel.shared + _ACCESS * kernel.accesses
+    return kernel.work - separate / cores
 
 
 def _subspan(

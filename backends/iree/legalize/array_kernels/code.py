@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from gnomon.backends.iree.legalize.array_kernels.emitter import (
-    Emitter,
     Place,
     first_place,
     width_of,
@@ -21,6 +20,7 @@ from gnomon.backends.iree.legalize.array_kernels.layout import (
     merged_dims,
     reshaped,
 )
+from gnomon.backends.iree.legalize.array_kernels.storage import Storage
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
     ELEMENTWISE,
     UnsupportedError,
@@ -43,6 +43,8 @@ _FUNCTIONS = frozenset(
         *("sine", "cosine", "tan", "cbrt", "remainder", "logistic"),
     )
 )
+# Ops of which the compiler makes good kernels for several threads.
+_SHARED = frozenset({"stablehlo.dot_general", "stablehlo.reduce"})
 _DIVISIONS = frozenset(f"stablehlo.{name}" for name in ("divide", "sqrt", "rsqrt"))
 
 
@@ -59,7 +61,7 @@ def is_splat(op: ir.Operation) -> bool:
     )
 
 
-class Kernel(Emitter):
+class Kernel(Storage):
     """Emits StableHLO ops on small arrays.
 
     A value of one element is a number. Elementwise ops are not emitted at once: they wait until one
@@ -89,12 +91,7 @@ class Kernel(Emitter):
         self.rules = rules
         self.values: dict[ir.Value, Layout] = {}
         self.waiting: dict[tuple[int, ...], list[ir.Operation]] = {}
-        self.waits: dict[ir.Value, tuple[int, ...]] = {}
         self.prepared: dict[tuple[int, tuple[int, ...], tuple[int, ...]], View] = {}
-        # The op that is being emitted, and the position of each op in the current block.
-        self.here = 0
-        self.positions: dict[ir.Value, int] = {}
-        self.current: ir.Block | None = None
 
     # ------------------------------------------------------------------------------------- values
 
@@ -199,8 +196,15 @@ class Kernel(Emitter):
         rule = self.rules.get(op.name)
         if rule is None:
             raise UnsupportedError(op.name)
+        if op.name in _SHARED:
+            # What the op reads is emitted first, and does not count.
+            for value in op.operands:
+                self.layout(value)
+        before = self.work
         for result, layout in zip(op.results, rule(self, op), strict=True):
             self.set(result, layout)
+        if op.name in _SHARED:
+            self.shared += self.work - before
 
     def flush_all(self) -> None:
         """Emit everything that waits."""
@@ -238,8 +242,10 @@ class Kernel(Emitter):
             for old, value in zip(kept, values, strict=True):
                 self.values[old] = Splat(value, shape)
             return
-        targets = [self.dense(v.type.element_type, shape) for v in kept]
+        self.emitting.update(ops)
+        targets = [self.overwritten(v, layouts) or self.place(v) for v in kept]
         self.nest(shape, layouts, targets, emit, elements)
+        self.emitting.difference_update(ops)
         for old, view in zip(kept, targets, strict=True):
             self.set(old, view)
 
@@ -277,6 +283,12 @@ class Kernel(Emitter):
             sizes, strides = [1], [[0] * len(every)]
         *outer, last = strides
         width = width_of(elements)
+        # Elements at the end of a row may be computed twice, unless they are overwritten meanwhile.
+        twice = not any(
+            isinstance(source, View) and source.may_overlap(target)
+            for source in sources
+            for target in targets
+        )
 
         def row(places: list[Place]) -> None:
             def piece(i: ir.Value | int, lanes: int) -> None:
@@ -284,13 +296,14 @@ class Kernel(Emitter):
                 loaded = [
                     self.load(v, p, lanes, s) for v, p, s in zip(sources, at, last, strict=False)
                 ]
+                self.accesses += self.trips * sum(s != 0 for s in last)
                 values = emit(loaded)
                 for value, view, p, s in zip(
                     values, targets, at[len(sources) :], last[len(sources) :], strict=True
                 ):
                     self.store(value, view, p, s)
 
-            self.pieces(sizes[-1], width, piece)
+            self.pieces(sizes[-1], width, piece, twice=twice)
 
         self.over(sizes[:-1], [first_place(v) for v in every], outer, row)
 
@@ -320,38 +333,6 @@ class Kernel(Emitter):
                 op, [value_of(v) for v in op.operands]
             )
         raise AssertionError("a region without a terminator")
-
-    # --------------------------------------------------------------------------- updates in place
-
-    def may_overwrite(self, old: ir.Value, view: Layout) -> bool:
-        """Whether nothing reads a value's memory after the current op, which may then overwrite it.
-
-        The memory must belong to the region of the current op.
-        """
-        if not isinstance(view, View) or not view.is_dense:
-            return False
-        buffer = view.buffer
-        assert buffer is not None
-        if buffer.owner != self.depth:
-            return False
-        return all(
-            self._position(use.owner) <= self.here
-            for viewer in (*buffer.viewers, old)
-            for use in viewer.uses
-        )
-
-    def _position(self, op: ir.Operation) -> float:
-        """The position in the current block of an op or the op around it; infinite at the end."""
-        # The module has no parent, and no block: MLIR's bindings crash when they are asked for it.
-        while (parent := op.operation.parent) is not None:
-            if op.operation.block == self.current:
-                break
-            op = parent
-        else:
-            return math.inf
-        if not len(op.operation.results):
-            return math.inf
-        return self.positions[op.operation.results[0]]
 
     # -------------------------------------------------------------------------------- other orders
 

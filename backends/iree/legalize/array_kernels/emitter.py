@@ -23,10 +23,10 @@ __all__ = ["MOST_OPS", "Emitter", "Place", "pieces_of", "width_of", "widths_of"]
 
 # The bytes of a vector. On processors with shorter vectors, the compiler splits it.
 _VECTOR_BYTES = 64
-# The most ops in a kernel, and the most memory of its intermediate values: as much as the caches
-# next to a core hold.
+# The most ops in a kernel, and the most memory of its intermediate values. With more, they leave
+# the caches, and then several threads get more bandwidth than one.
 MOST_OPS = 12000
-_MOST_BYTES = 1 << 18
+_MOST_BYTES = 1 << 23
 # The largest buffer on the stack, and all of them together; IREE allows 32 KiB.
 _ON_STACK, _ALL_ON_STACK = 512, 8192
 
@@ -110,6 +110,9 @@ class Emitter:
     Attributes:
       trips: how many times the current block runs for each run of the kernel.
       work: an estimate of the instructions that a run of the kernel takes.
+      accesses: those of them that load or store a vector, except in products and reductions.
+      shared: those that separate kernels with several threads would share in any case, since they
+        are in products or reductions.
       loops: how many loop nests run in a run of the kernel; outside of it, each would be a launch.
       depth: how deep regions of the program are nested.
     """
@@ -122,6 +125,8 @@ class Emitter:
         self.ops = 0
         self.trips = 1.0
         self.work = 0.0
+        self.accesses = 0.0
+        self.shared = 0.0
         self.loops = 0.0
         self.depth = 0
 
@@ -340,9 +345,27 @@ class Emitter:
 
         return self.steps(sizes[0], 1, sums, iteration)
 
-    def pieces(self, size: int, width: int, body: Callable[[ir.Value | int, int], None]) -> None:
-        """Cover a dimension with vectors: ``body(start, width)`` emits each."""
+    def pieces(
+        self,
+        size: int,
+        width: int,
+        body: Callable[[ir.Value | int, int], None],
+        *,
+        twice: bool = False,
+    ) -> None:
+        """Cover a dimension with vectors: ``body(start, width)`` emits each.
+
+        Args:
+          size: the size of the dimension.
+          width: the most elements of a vector.
+          body: emits the code for some elements.
+          twice: whether elements may be covered twice. If so, the last vector is as long as the
+            others, which takes fewer instructions than several shorter ones.
+        """
         end, remainder = pieces_of(size, width)
+        if twice and size > width:
+            remainder = [(at, n) if n == width else (size - width, width) for at, n in remainder]
+            remainder = list(dict.fromkeys(remainder))
 
         def iteration(i: ir.Value | int, _: list[ir.Value]) -> list[ir.Value]:
             body(i, width)

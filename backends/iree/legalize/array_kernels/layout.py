@@ -25,12 +25,14 @@ class Buffer:
       element: the type of its elements in StableHLO.
       owner: the depth of the region that may overwrite it; None if nothing may.
       viewers: the values of the program that are views of it.
+      spare: for memory of two arrays that take turns, the position of the one to be written.
     """
 
     memory: ir.Value
     element: ir.Type
     owner: int | None = None
     viewers: list[ir.Value] = field(default_factory=list)
+    spare: ir.Value | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ class View:
         return replace(
             self, shape=tuple(shape), strides=tuple(strides), offset=self.offset + offset
         )
+
+    def may_overlap(self, written: View) -> bool:
+        """Whether it may have elements in common with a view that is about to be written."""
+        if self.buffer is None or written.buffer is None:
+            return False
+        if self.buffer.memory != written.buffer.memory:
+            return False
+        spare = written.buffer.spare
+        return spare is None or (self.moved == spare) == (written.moved == spare)
 
     @property
     def is_dense(self) -> bool:

@@ -8,9 +8,13 @@ from collections.abc import Mapping, Sequence
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, Rule, reshape, shape_of
 from gnomon.backends.iree.legalize.array_kernels.emitter import Place, first_place
 from gnomon.backends.iree.legalize.array_kernels.layout import Layout, Splat, View, dense
+from gnomon.backends.iree.legalize.array_kernels.storage import (
+    constant_window,
+    is_plain_pad,
+    window,
+)
 from gnomon.backends.iree.legalize.loop_kernels.attributes import integer, integers, padding_of
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
-    UnsupportedError,
     clamped_index,
     kind_of,
 )
@@ -83,38 +87,52 @@ def _whole(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def _new(kernel: Kernel, type_: ir.RankedTensorType) -> View:
-    shape = tuple(type_.shape)
-    if not math.prod(shape):
-        raise UnsupportedError("an array without elements")
-    view = kernel.dense(type_.element_type, shape)
-    return view.with_layout(shape, _whole(shape))
-
-
-def _concatenate(kernel: Kernel, op: ir.Operation) -> list[Layout]:
-    result = _new(kernel, op.results[0].type)
-    d = integer(op, "dimension")
-    ones = [1] * len(result.shape)
-    at = 0
-    for x in op.operands:
-        layout = kernel.layout(x)
-        if not math.prod(layout.shape):
-            continue
-        starts = [at if i == d else 0 for i in range(len(ones))]
-        kernel.copy(layout, _part(result, starts, layout.shape, ones))
-        at += layout.shape[d]
-    return [_normal(result)]
+def _new(kernel: Kernel, op: ir.Operation) -> View:
+    """Memory for the result of an op."""
+    view = kernel.place(op.results[0])
+    # The strides of dimensions of size 1 in a new array are 0.
+    return view.with_layout(view.shape, _whole(view.shape)) if view.is_dense else view
 
 
 def _normal(view: View) -> View:
-    return view.with_layout(view.shape, dense(view.shape))
+    return view.with_layout(view.shape, dense(view.shape)) if view.is_dense else view
+
+
+def _put(kernel: Kernel, layout: Layout, target: View) -> None:
+    """Copy elements to their place, unless they were computed there."""
+    if layout != target:
+        kernel.copy(layout, target)
+    else:
+        # Outside of this kernel, another kernel would copy them.
+        kernel.loops += kernel.trips
+
+
+def _concatenate(kernel: Kernel, op: ir.Operation) -> list[Layout]:
+    layouts = [kernel.layout(x) for x in op.operands]
+    result = kernel.place(op.results[0])
+    d = integer(op, "dimension")
+    at = 0
+    for layout in layouts:
+        if not math.prod(layout.shape):
+            continue
+        starts = [at if i == d else 0 for i in range(len(layout.shape))]
+        _put(kernel, layout, window(result, starts, layout.shape))
+        at += layout.shape[d]
+    return [result]
 
 
 def _pad(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     x, filling = op.operands
     layout = kernel.layout(x)
-    result = _new(kernel, op.results[0].type)
-    kernel.copy(Splat(kernel.number_of(filling), result.shape), result)
+    number = kernel.number_of(filling)
+    if is_plain_pad(op) and 0 not in layout.shape:
+        result = kernel.place(op.results[0])
+        low, _, _ = padding_of(op)
+        _put(kernel, layout, window(result, low, layout.shape))
+        _fill_around(kernel, number, result, low, layout.shape)
+        return [result]
+    result = _new(kernel, op)
+    kernel.copy(Splat(number, result.shape), result)
     ranges = list(map(padded_range, layout.shape, *padding_of(op)))
     shape = [r.last - r.first for r in ranges]
     if math.prod(shape):
@@ -123,6 +141,23 @@ def _pad(kernel: Kernel, op: ir.Operation) -> list[Layout]:
         target = _part(result, [r.begin for r in ranges], shape, [r.step for r in ranges])
         kernel.copy(source, target)
     return [_normal(result)]
+
+
+def _fill_around(
+    kernel: Kernel, number: ir.Value, result: View, low: Sequence[int], shape: Sequence[int]
+) -> None:
+    """Fill an array around a window."""
+    loops = kernel.loops
+    starts, sizes = [0] * len(shape), list(result.shape)
+    for d, (at, n, size) in enumerate(zip(low, shape, result.shape, strict=True)):
+        for start, end in ((0, at), (at + n, size)):
+            if start < end:
+                border = sizes[:d] + [end - start] + sizes[d + 1 :]
+                begin = starts[:d] + [start] + starts[d + 1 :]
+                kernel.copy(Splat(number, tuple(border)), window(result, begin, border))
+        starts[d], sizes[d] = at, n
+    # Outside of this kernel, no part of the border would be a kernel of its own.
+    kernel.loops = loops
 
 
 def _start(kernel: Kernel, old: ir.Value, size: int, n: int) -> ir.Value | None:
@@ -155,10 +190,16 @@ def _dynamic_update_slice(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     operand, update, *starts = op.operands
     if shape_of(operand) == shape_of(update):
         return [kernel.layout(update)]
-    kernel.flush_all()
+    if op.results[0] not in kernel.places:
+        kernel.flush_all()
     layout, new = kernel.layout(operand), kernel.layout(update)
     if not math.prod(new.shape):
         return [layout]
+    if op.results[0] in kernel.places:
+        starts = constant_window(op)
+        assert starts is not None
+        _put(kernel, new, window(kernel.places[op.results[0]], starts, new.shape))
+        return [kernel.places[op.results[0]]]
     element = operand.type.element_type
     if not kernel.may_overwrite(operand, layout):
         layout = kernel.copied(layout, element)
@@ -175,7 +216,7 @@ def _gather(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     numbers = stablehlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     sizes = integers(op, "slice_sizes")
     source, places = kernel.layout(operand), kernel.layout(indices)
-    result = _new(kernel, op.results[0].type)
+    result = _new(kernel, op)
     if isinstance(source, Splat):
         return [Splat(source.value, result.shape)]
     offset_dims = list(numbers.offset_dims)
