@@ -5,7 +5,9 @@ IREE 3.13 inserts a copy before the kernel, and removes it if nothing that follo
 reads the operand. Then it reorders the kernels by their data dependences alone, so that a reader
 before the update may run after it: its result, or the function's, is then computed from the updated
 value. IREE also overlooks other owners of the buffer: the caller (of an argument), Python (of the
-operands and results of host functions), literals, and values that a loop or branch passes on.
+operands and results of host functions), literals, and values that a loop or branch passes on. Last,
+it lets the kernel that makes the rows to write put them into the updated buffer itself, although
+that kernel may read the same buffer, as that of a stencil does.
 
 This pass turns the order into data dependences. It runs after kernels are formed and before they
 are scheduled. An update keeps its operand's buffer if
@@ -14,9 +16,10 @@ are scheduled. An update keeps its operand's buffer if
 - the update depends on all other readers of the buffer or its views, so that no schedule runs the
   update before them.
 
-Any other update writes into a copy, which a separate kernel makes. A loop whose body updates a
-carry updates the carry's initial value, and the value that leaves the body must also belong to the
-loop. At the end, the pass checks that no update needs a copy any more.
+Any other update writes into a copy, which a separate kernel makes. Rows whose kernel reads the
+updated buffer are copied likewise, and the copy is written. A loop whose body updates a carry
+updates the carry's initial value, and the value that leaves the body must also belong to the loop.
+At the end, the pass checks that no update needs a copy any more.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -103,6 +106,8 @@ class _Owner:
             else:
                 for index in _tied_operands(ir, op, name).values():
                     self._copy_operand(op, index)
+                if name == _UPDATE:
+                    self._copy_written(op)
 
     # --------------------------------------------------------------------------------- loops
 
@@ -158,6 +163,29 @@ class _Owner:
                 "needs"
             )
         self._copies.insert(op, index)
+
+    def _copy_written(self, update: int) -> None:
+        """Copy the rows that an update writes, if their kernel reads the updated buffer."""
+        ir = self._ir
+        # The target, its sizes and the position come first.
+        index = sum(ir.segment_size(update, group) for group in range(3))
+        target, written = ir.operands(update)[0], ir.operands(update)[index]
+        if not self._is_made_from(written, self._origin(target)):
+            return
+        if self._copies is None:
+            raise InPlaceError("the kernel of an updated slice would read what it overwrites")
+        self._copies.insert(update, index)
+
+    def _is_made_from(self, value: int, root: int) -> bool:
+        """Whether a kernel reads a buffer and puts its result into a value."""
+        ir = self._ir
+        definition = ir.definition(self._origin(value))
+        if not definition:
+            return False
+        read = [x for x in ir.operands(definition) if _is_buffer(ir, x)]
+        if ir.name(definition) == _UPDATE:
+            return any(self._is_made_from(x, root) for x in read)
+        return ir.name(definition) == _DISPATCH and root in map(self._origin, read)
 
     def _may_update(self, op: int, index: int) -> bool:
         ir = self._ir

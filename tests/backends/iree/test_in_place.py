@@ -231,6 +231,28 @@ def test_values_of_other_dtypes_are_copied(dtype: Any) -> None:
     assert not np.asarray(new)[1].any()
 
 
+STENCILS: dict[str, Callable[[Any], Any]] = {
+    "diffused": lambda u: u.at[1:-1].set(u[1:-1] + (u[2:] - 2 * u[1:-1] + u[:-2]) / 4),
+    "shifted_up": lambda u: u.at[1:].set(u[:-1]),
+    "shifted_down": lambda u: u.at[:-1].set(u[1:] * 2),
+}
+
+
+@pytest.mark.parametrize("shape", [(17,), (1000,), (40, 9)])
+@pytest.mark.parametrize("name", STENCILS)
+def test_rows_computed_from_what_they_overwrite(name: str, shape: tuple[int, ...]) -> None:
+    """The loop makes a kernel of its own, whose presence changes how IREE writes the rows."""
+    step = STENCILS[name]
+
+    def function(u: Any) -> Any:
+        counted = lax.fori_loop(0, 2, lambda k, c: c.at[k].add(1.0), u)
+        return step(u + 1), step(step(u * 2)), lax.fori_loop(0, 3, lambda _, c: step(c), u), counted
+
+    u = np.random.default_rng(0).integers(0, 9, shape).astype(F32)
+    for got, expected in zip(gn.jit(function)(u), function(gnp.asarray(u)), strict=True):
+        assert_near(np.asarray(got), np.asarray(expected), 4)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_random_combinations(seed: int) -> None:
     check(drawn(seed, 6))

@@ -70,7 +70,32 @@ def loop(args: str, *body: str, count: int = 1) -> list[str]:
     return [LOOP.format(n=count, args=args, types=types), *body, "}"]
 
 
+ROWS = f"%v = flow.dispatch @k::@k({{}}) : ({T}) -> {U}"
+WRITE = f"%y = flow.tensor.update %v, %x[%c0] : {U} -> %x as {T}"
+
 PROGRAMS = {
+    "rows from the updated buffer": (1, function(f"%x = {kernel('%a')}", ROWS.format("%x"), WRITE)),
+    "rows from another buffer": (0, function(f"%x = {kernel('%a')}", ROWS.format("%a"), WRITE)),
+    "rows from a view of the updated buffer": (
+        1,
+        function(
+            f"%x = {kernel('%a')}",
+            f"%z = flow.tensor.reshape %x : {T} -> tensor<2x4xf32>",
+            f"%s = flow.tensor.reshape %z : tensor<2x4xf32> -> {T}",
+            ROWS.format("%s"),
+            WRITE,
+        ),
+    ),
+    "rows put together from the updated buffer": (
+        1,
+        function(
+            f"%x = {kernel('%a')}",
+            ROWS.format("%x"),
+            f"%z = flow.tensor.empty : {T}",
+            f"%w = flow.tensor.update %v, %z[%c0] : {U} -> %z as {T}",
+            f"%y = flow.tensor.update %w, %x[%c0] : {T} -> %x as {T}",
+        ),
+    ),
     "its own buffer": (0, function(f"%x = {kernel('%a')}", f"%y = {update('%x')}")),
     "an argument": (1, function(f"%y = {update('%a')}")),
     "a literal": (1, function(f"%x = arith.constant dense<{RAMP}> : {T}", f"%y = {update('%x')}")),
@@ -99,7 +124,7 @@ PROGRAMS = {
         ),
     ),
     "read by what the update is made of": (
-        0,
+        1,
         function(
             f"%x = {kernel('%a')}",
             f"%r = {kernel('%x')}",
