@@ -70,7 +70,7 @@ def _unless_zero(product: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _threshold(x: ir.Value) -> float:
-    """A number whose exponential is far from both ends of the range, unlike that of its double."""
+    """A number ``x`` with ``exp(x)`` far from overflow and underflow, but ``exp(2 * x)`` near them."""
     return 64.0 if type_of(x).dtype == _F32 else 600.0
 
 
@@ -236,7 +236,7 @@ def _log1p(z: Parts) -> Parts:
 
 
 def _sqrt(z: Parts) -> Parts:
-    """The root of the mean of ``|x|`` and ``|z|``, and ``y`` over its double."""
+    """One part is ``sqrt((|x| + |z|) / 2)``, and the other is ``y`` over twice that."""
     a, _, ratio = _larger_and_ratio(z)
     zero, one, half = (full_like(a, n) for n in (0, 1, 0.5))
     exponent = 96 if type_of(a).dtype == _F32 else 960

@@ -28,6 +28,7 @@ __all__ = [
     "magnitude",
     "multiply",
     "negative",
+    "on_each_part",
     "smaller",
     "subtract",
 ]
@@ -48,19 +49,25 @@ def joined(x: Value) -> ir.Value:
     return ops.complex(*x) if isinstance(x, Parts) else x
 
 
+def on_each_part(function: Callable[..., ir.Value], *values: Parts) -> Parts:
+    """Apply a function to the real parts of values, then to their imaginary parts."""
+    real, imag = (function(*parts) for parts in zip(*values, strict=True))
+    return Parts(real, imag)
+
+
 def add(x: Parts, y: Parts) -> Parts:
     """The sum of complex numbers."""
-    return Parts(*(ops.add(a, b) for a, b in zip(x, y, strict=True)))
+    return on_each_part(ops.add, x, y)
 
 
 def subtract(x: Parts, y: Parts) -> Parts:
     """The difference of complex numbers."""
-    return Parts(*(ops.sub(a, b) for a, b in zip(x, y, strict=True)))
+    return on_each_part(ops.sub, x, y)
 
 
 def negative(x: Parts) -> Parts:
     """The number with the opposite sign."""
-    return Parts(*(ops.neg(p) for p in x))
+    return on_each_part(ops.neg, x)
 
 
 def multiply(x: Parts, y: Parts) -> Parts:
@@ -144,7 +151,7 @@ def equal(x: Parts, y: Parts) -> ir.Value:
 
 def chosen(condition: ir.Value, x: Parts, y: Parts) -> Parts:
     """``x`` where a condition holds, else ``y``."""
-    return Parts(*(ops.select(condition, a, b) for a, b in zip(x, y, strict=True)))
+    return on_each_part(lambda a, b: ops.select(condition, a, b), x, y)
 
 
 def full_parts(x: Parts, value: complex) -> Parts:

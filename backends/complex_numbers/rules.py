@@ -7,6 +7,7 @@ values that it returns where the op has complex results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from gnomon.backends.complex_numbers.parts import (
     larger,
     magnitude,
     multiply,
+    on_each_part,
     smaller,
 )
 from gnomon.dialects.combinators import highest, lowest
@@ -102,7 +104,7 @@ def _convert(inst: Instance) -> list[Value]:
         return [convert(x.real, dtype)]
     part = real_dtype(dtype)
     if isinstance(x, Parts):
-        return [Parts(*(convert(p, part) for p in x))]
+        return [on_each_part(lambda p: convert(p, part), x)]
     real = convert(x, part)
     return [Parts(real, full_like(real, 0))]
 
@@ -125,7 +127,7 @@ def _sign(x: Parts) -> Parts:
     size = magnitude(x)
     zero = full_like(size, 0)
     is_zero = ops.eq(size, zero)
-    return Parts(*(ops.select(is_zero, zero, ops.div(p, size)) for p in x))
+    return on_each_part(lambda p: ops.select(is_zero, zero, ops.div(p, size)), x)
 
 
 def _integer_pow(inst: Instance) -> list[Value]:
@@ -160,27 +162,22 @@ def _reduced(combine: _Combine, identity: Callable[[np.dtype], Any]) -> _Rule:
         kept = [d for d in range(type_.rank) if d not in axes]
         rows = type_.size // inst.type.size
         shape = (rows, *(type_.shape[d] for d in kept))
-        values = Parts(*(reshaped(transpose(p, (*axes, *kept)), shape) for p in x))
+        values = on_each_part(lambda p: reshaped(transpose(p, (*axes, *kept)), shape), x)
         while rows > 1:
             half = rows // 2
             low, high = (_rows(values, k * half, (k + 1) * half) for k in range(2))
             combined = combine(low, high)
             if rows % 2:
                 last = _rows(values, rows - 1, rows)
-                combined = Parts(
-                    *(
-                        ops.concatenate(p, q, dimension=0)
-                        for p, q in zip(combined, last, strict=True)
-                    )
-                )
+                combined = on_each_part(partial(ops.concatenate, dimension=0), combined, last)
             values, rows = combined, half + rows % 2
-        return [Parts(*(reshaped(p, inst.type.shape) for p in values))]
+        return [on_each_part(lambda p: reshaped(p, inst.type.shape), values)]
 
     return rule
 
 
 def _rows(x: Parts, start: int, limit: int) -> Parts:
-    return Parts(*(slice_along(p, 0, start, limit) for p in x))
+    return on_each_part(lambda p: slice_along(p, 0, start, limit), x)
 
 
 def _scanned(combine: _Combine) -> _Rule:
@@ -192,7 +189,9 @@ def _scanned(combine: _Combine) -> _Rule:
             return [x]
 
         def turned(y: Sequence[ir.Value]) -> Parts:
-            return Parts(*(ops.rev(p, dims=(axis,)) if inst.params["reverse"] else p for p in y))
+            if not inst.params["reverse"]:
+                return Parts(*y)
+            return on_each_part(partial(ops.rev, dims=(axis,)), Parts(*y))
 
         found = prefix_scan(lambda a, b: list(combine(Parts(*a), Parts(*b))), turned(x), axis)
         return [turned(found)]

@@ -43,8 +43,12 @@ void CallLock::acquire() {
         return;
     for (;;) {
         PyLockStatus status;
-        Py_BEGIN_ALLOW_THREADS status = PyThread_acquire_lock_timed(lock_, -1, 1);
-        Py_END_ALLOW_THREADS if (status == PY_LOCK_ACQUIRED) return;
+        {
+            nb::gil_scoped_release released;
+            status = PyThread_acquire_lock_timed(lock_, -1, 1);
+        }
+        if (status == PY_LOCK_ACQUIRED)
+            return;
         if (PyErr_CheckSignals() != 0)
             nb::raise_python_error();
     }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -146,6 +148,80 @@ def test_objects_that_may_change_unnoticed(monkeypatch: pytest.MonkeyPatch) -> N
             assert lax.map(function, gnp.ones(1)).tolist() == [factor]
         lax.map(with_effect, gnp.ones(1))
     assert len(seen) == 2
+
+
+def test_the_names_of_default_values_are_part_of_the_key() -> None:
+    def body(carry: Any, x: Any, *, one: float = 0.0, ten: float = 0.0) -> Any:
+        return carry + x * (one + 10 * ten), None
+
+    def result() -> float:
+        return float(lax.scan(body, 0.0, gnp.ones(1))[0])
+
+    body.__kwdefaults__ = {"one": 1.0, "ten": 0.0}
+    assert result() == 1
+    body.__kwdefaults__ = {"ten": 1.0, "one": 0.0}
+    assert result() == 10
+
+
+def test_globals_of_a_function_that_bears_the_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    @functools.wraps(gnp.sin)
+    def function(x: Any) -> Any:
+        return x * FACTOR
+
+    for factor in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        assert lax.map(function, gnp.ones(1)).tolist() == [factor]
+
+
+class Scaled(NamedTuple):
+    value: Any
+
+    @property
+    def product(self) -> Any:
+        return self.value * FACTOR
+
+
+class Plain(NamedTuple):
+    value: Any
+
+
+def test_methods_of_named_tuples_may_read_globals(monkeypatch: pytest.MonkeyPatch) -> None:
+    for factor in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        assert lax.map(lambda x: Scaled(x).product, gnp.ones(1)).tolist() == [factor]
+    with_plain = lambda: lax.map(lambda x: Plain(x).value, gnp.ones(1))  # noqa: E731
+    assert traces(with_plain) > 0
+    assert traces(with_plain) == 0
+
+
+@pytest.mark.parametrize("form", ["np", "numpy.random", "a function of it"])
+def test_random_numbers_of_numpy_are_drawn_at_each_call(form: str) -> None:
+    def by_module(x: Any) -> Any:
+        return x * np.random.uniform(1, 2)
+
+    random, draw = np.random, np.random.uniform
+    functions = {
+        "np": by_module,
+        "numpy.random": lambda x: x * random.uniform(1, 2),
+        "a function of it": lambda x: x * draw(1, 2),
+    }
+    drawn = {float(lax.map(functions[form], gnp.ones(1))[0]) for _ in range(3)}
+    assert len(drawn) == 3
+
+
+def test_files_are_read_at_each_call(tmp_path: Path) -> None:
+    path = str(tmp_path / "value.npy")
+    for value in (2.0, 3.0):
+        np.save(path, value)
+        assert lax.map(lambda x: x * float(np.load(path)), gnp.ones(1)).tolist() == [value]
+
+
+def test_functions_that_draw_by_keys_are_traced_once() -> None:
+    def draw() -> Any:
+        return lax.map(lambda x: x + gn.random.uniform(gn.random.key(0)), gnp.ones(1))
+
+    assert traces(draw) > 0
+    assert traces(draw) == 0
 
 
 def test_callbacks_are_not_kept() -> None:

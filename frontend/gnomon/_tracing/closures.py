@@ -27,10 +27,13 @@ __all__ = ["Closure", "closure_of"]
 # The packages whose modules do not change, and whose objects depend only on such modules.
 _PACKAGES = frozenset({"gnomon", "numpy", "ml_dtypes", "math", "cmath", "operator", "functools"})
 _CONSTANTS = (bool, int, str, bytes, type(None), type(Ellipsis))
-# Names of builtin functions that do more than compute, or read values that the key lacks.
+# Names of functions of Python and NumPy that do more than compute, or read values that the key
+# lacks.
 _IMPURE = frozenset(
     ("print", "input", "open", "next", "iter", "exec", "eval", "globals", "locals", "vars")
     + ("setattr", "delattr")
+    + ("fromfile", "genfromtxt", "load", "loadtxt", "memmap")
+    + ("save", "savetxt", "savez", "savez_compressed", "tofile")
 )
 # The most values to which a function with a key may refer; a key for more costs too much.
 _MAX_VALUES = 200
@@ -91,6 +94,8 @@ class _Reader:
         self.arrays: list[ConcreteArray] = []
         self._functions: dict[types.FunctionType, int] = {}
         self._count = 0
+        # Whether a value so far is the module numpy.
+        self._names_numpy = False
 
     def of(self, value: Any) -> Hashable:
         """The key of a value."""
@@ -116,6 +121,7 @@ class _Reader:
             value.__self__, (types.ModuleType, type(None))
         ):
             return _Same(value, weak=False)
+        self._names_numpy |= value is np
         if _is_constant(value):
             return _Same(value, weak=not isinstance(value, (np.ufunc, np.dtype)))
         raise _NoKeyError
@@ -132,19 +138,26 @@ class _Reader:
                 parts.append(self.of(cell.cell_contents))
             except ValueError:  # the cell is empty
                 raise _NoKeyError from None
-        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            parts.append(self.of(default))
-        if not _is_of_package(function.__module__):
+        if function.__defaults__ or function.__kwdefaults__:
+            by_position, by_name = function.__defaults__ or (), function.__kwdefaults__ or {}
+            parts.append((len(by_position), *by_name))
+            parts.extend([self.of(default) for default in (*by_position, *by_name.values())])
+        outside = function.__globals__
+        # Not by its own `__module__`, which `functools.wraps` copies from another function.
+        if not _is_of_package(outside.get("__name__")):
             names = _global_names(code)
             if not names.isdisjoint(_IMPURE):
                 raise _NoKeyError
-            outside = function.__globals__
             for name in names:
                 if name in outside:
                     parts.append((name, self.of(outside[name])))
+            # `np.random` has a state; `gnomon.random`, which has the same name, has none.
+            if "random" in names and self._names_numpy:
+                raise _NoKeyError
         return tuple(parts)
 
 
+@functools.lru_cache(256)
 def _is_of_package(module: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in _PACKAGES
 
@@ -152,12 +165,13 @@ def _is_of_package(module: Any) -> bool:
 def _is_constant(value: Any) -> bool:
     """Whether a value other than a function or an array never changes."""
     if isinstance(value, types.ModuleType):
-        return _is_of_package(value.__name__) or value is math
+        is_random = value.__name__.startswith("numpy.random")
+        return (_is_of_package(value.__name__) or value is math) and not is_random
     if isinstance(value, type):
         return (
             value.__module__ == "builtins"
             or _is_of_package(value.__module__)
-            or (issubclass(value, tuple) and hasattr(value, "_fields"))
+            or _is_plain_namedtuple(value)
         )
     if isinstance(value, (np.ufunc, np.dtype)):
         return True
@@ -169,6 +183,25 @@ def _is_constant(value: Any) -> bool:
         and _is_of_package(type(value).__module__)
         and not hasattr(value, "__wrapped__")
     )
+
+
+def _is_plain_namedtuple(kind: type) -> bool:
+    """Whether a class is a named tuple without methods of the user, which may read globals."""
+    if not issubclass(kind, tuple) or not hasattr(kind, "_fields"):
+        return False
+    bases = [base for base in kind.__mro__ if base not in (tuple, object)]
+    return all(_is_generated(each) for base in bases for each in vars(base).values())
+
+
+def _is_generated(attribute: Any) -> bool:
+    """Whether an attribute of a named tuple is data, or a function that Python made for it."""
+    if isinstance(attribute, (property, functools.cached_property)):
+        return False
+    function = getattr(attribute, "__func__", attribute)
+    if not isinstance(function, types.FunctionType):
+        return True
+    name = str(function.__globals__.get("__name__"))
+    return name == "collections" or name.startswith("namedtuple_")
 
 
 @functools.lru_cache(1024)
