@@ -70,7 +70,7 @@ def _unless_zero(product: ir.Value, x: ir.Value) -> ir.Value:
 
 
 def _threshold(x: ir.Value) -> float:
-    """A number ``x`` with ``exp(x)`` far from overflow and underflow, but ``exp(2 * x)`` near them."""
+    """A number whose exponential is far from overflow, while that of its double overflows."""
     return 64.0 if type_of(x).dtype == _F32 else 600.0
 
 
