@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.iree.legalize.small_batches import solve_by_rows
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.control_flow import scan, while_
@@ -359,6 +360,10 @@ def _with_sign(x: ir.Value, elimination: _Elimination) -> ir.Value:
     return x if elimination.odd is None else ops.select(elimination.odd, ops.neg(x), x)
 
 
+def _solve_any(inst: Instance) -> Sequence[ir.Value] | None:
+    return _solve(inst) if _is_small(inst) else solve_by_rows(inst)
+
+
 def _where_small(rule: Callable[[Instance], Sequence[ir.Value]]) -> Rule:
     return lambda inst: rule(inst) if _is_small(inst) else None
 
@@ -369,15 +374,17 @@ LEGALIZATIONS = (
         stage=Stage.PREPARE,
         kind=Kind.SLOW,
         doc=f"write out factorizations and solutions of up to {LARGEST} unknowns, in loops of up "
-        f"to {LARGEST_IN_LOOPS} if the batch is small",
+        f"to {LARGEST_IN_LOOPS} if the batch is small, and solve larger batches there row by row",
         upstream="IREE 3.13 has no code for them, and a call of Python and LAPACK takes 15 us",
         reproducer="a loop of 300 solutions of 2 unknowns takes over ten times as long",
         targets=Targets.where(host_memory=True, host_calls=True),
         rules=always(
             {
+                "gnomon.solve": _solve_any,
+            }
+            | {
                 f"gnomon.{name}": _where_small(rule)
                 for name, rule in {
-                    "solve": _solve,
                     "triangular_solve": _triangular_solve,
                     "cholesky": _cholesky,
                     "lu": _lu,
