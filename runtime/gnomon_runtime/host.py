@@ -1,8 +1,8 @@
 """Host functions: operations that compiled programs leave to NumPy, and their module.
 
-IREE has no code for factorizations of matrices. A program calls an external function for each, and
-the artifact's metadata tells by its name which one it is, with its parameters and types. IREE finds
-external functions in a module of its virtual machine, which `HostModule` makes of NumPy's.
+IREE has no code for factorizations of matrices. A program calls an external function for each. The
+artifact's metadata lists the operation, the parameters and the types for the name of each function.
+IREE finds external functions in a module of its virtual machine; `HostModule` makes one of NumPy's.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class HostModule:
     """
 
     def __init__(self, functions: Sequence[HostFunction], device: Device) -> None:
-        # A separate list: the functions must not hold this object, which holds the module that
-        # holds them, where the garbage collector does not see it.
+        # A separate list, which the functions hold in place of this object: it holds the module,
+        # and the module holds the functions where the garbage collector does not see them.
         self._errors: list[BaseException] = []
         interface = rt.PyModuleInterface(_MODULE, _Instance)
         for function in functions:

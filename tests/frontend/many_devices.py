@@ -143,7 +143,7 @@ class Comparison:
             assert ours == theirs
 
     def check_near(self, name: str, ulps: float) -> str:
-        """Assert that both results are arrays that agree to some ulps of one; or that both fail.
+        """Assert that both results are arrays that differ by some ulps of 1, or that both fail.
 
         Returns:
           ``"value"`` or ``"error"``.

@@ -1,9 +1,9 @@
 """Complex numbers as pairs of real numbers, through whole programs.
 
 IREE 3.13 vectorizes no op of complex numbers, and rejects or miscompiles some. It expands functions
-into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which are 0 for 1e-18, and into sines and
-logarithms of f32 that have a bounded absolute error only. The functions of real numbers that are
-written here instead are legalized by other rules.
+into exp(z) - 1, exp(z) - exp(-z) and log(1 + z), which lose small arguments (1e-18 gives 0), and
+into sines and logarithms of f32 that have a bounded absolute error only. The functions of real
+numbers that are written here instead are legalized by other rules.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["LEGALIZATIONS"]
 
 
 def _split(program: Program, target: Target) -> None:
-    # IREE vectorizes no kernel that reads or writes a complex number. Devices compute numbers one
-    # by one in each thread, complex ones too.
+    # IREE vectorizes no kernel that reads or writes a complex number. On devices, each thread
+    # computes its numbers one by one anyway.
     log_of_size = None if target.capabilities.f64 else log1p_parts
     split_complex_numbers(program, rules(log_of_size), apart=target.memory == "host")
 

@@ -125,7 +125,7 @@ def smallest(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
 
 
 def any_true(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
-    """Whether a real number is not zero."""
+    """Whether at least one real number is not zero."""
     return _reduced(_folded, _ORDERED, x, axis, keepdims, False, _or)
 
 

@@ -97,7 +97,7 @@ class IndexUpdateHelper:
 
 
 def _automatic(index: Any) -> Any:
-    """An index or values, whose arrays then have no explicit axes in their types."""
+    """An index or values, with arrays whose types have no explicit axes."""
     if isinstance(index, tuple):
         return tuple(map(_automatic, index))
     return automatic(index) if isinstance(index, Array) else index

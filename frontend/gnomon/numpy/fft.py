@@ -183,7 +183,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     """The inverse of `hfft`.
 
     Raises:
-      ValueError: the axis has length 0; as `fft`.
+      ValueError: the axis has length 0, or an argument is not valid for `fft`.
     """
     x = as_array("fft.ihfft", a)
     _one_axis("ihfft", axis)
@@ -325,7 +325,7 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
     elif isinstance(axes, int):
         axes = [axes]
     dims = [canonical_axis(d, array.ndim) for d in axes]
-    # Shift by half the size, and back by the same amount, so that odd sizes are inverted, too.
+    # Both shift by half the size, rounded alike, so that they are inverses for odd sizes, too.
     return _roll(array, [sign * (array.shape[d] // 2) for d in dims], dims) if dims else array
 
 

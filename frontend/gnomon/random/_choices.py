@@ -129,7 +129,7 @@ def categorical(
 
 
 def _largest(x: Array, axis: int, shape: Shape) -> Array:
-    """Indices of the largest elements along an axis, which the dimensions of a shape replace."""
+    """Indices of the largest elements along an axis; the dimensions of ``shape`` replace it."""
     count = math.prod(shape)
     if count > x.shape[axis]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Factorizations of batches of matrices; the results of a member that has none are nan."""
+"""Factorizations of batches of matrices; for a matrix without a factorization, they are nan."""
 
 from __future__ import annotations
 

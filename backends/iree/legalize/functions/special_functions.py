@@ -11,9 +11,9 @@ The faults of IREE 3.13, and the remedies:
   sign and the edge cases.
 
 The 16-bit formats are computed in f32 and rounded once. On targets without f64, functions of f32
-use only f32 and integers. On targets that link no library, the functions of
-f64 for which the compiler would call one are written out too. `tools/accuracy` measures each
-function in each of these forms.
+use only f32 and integers. On targets that link no library, the functions of f64 for which the
+compiler would call one are written out too. `tools/accuracy` measures each function in each of
+these forms.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ barrier makes the next op start another kernel, so that compile time is proporti
 A *cluster* is a connected set of fused ops, which the compiler makes at most one kernel of. Its
 size is the number of ops after lowering. At `MAX_SIZE`, the compile time per op starts to grow. A
 kernel of that size computes for longer than it takes to write its results and read them again, and
-longer kernels spill registers: 20 sines of 100,000 numbers take 30 ms in kernels of five sines but
-49 ms in one kernel, and 1000 products of a million numbers 142 ms but 243 ms.
+longer kernels spill registers: 20 sines of 100,000 numbers take 30 ms in kernels of five sines and
+49 ms in one kernel; 1000 products of a million numbers take 142 ms in several kernels and 243 ms in
+one.
 """
 
 from __future__ import annotations

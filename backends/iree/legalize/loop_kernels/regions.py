@@ -29,7 +29,7 @@ def branch(
     types: Sequence[ir.Type],
     emit: Callable[[ir.Block], list[ir.Value]],
 ) -> list[ir.Value]:
-    """The numbers that a block computes which an index chooses.
+    """The numbers that one of several blocks computes, chosen by an index.
 
     Args:
       kernel: the kernel.
@@ -61,7 +61,7 @@ def repeat(
     condition: Callable[[list[ir.Value]], ir.Value],
     iteration: Callable[[list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """The carried numbers of a loop that runs while a condition of them is true.
+    """The carried numbers of a loop that runs while a condition on them is true.
 
     Args:
       kernel: the kernel.

@@ -52,7 +52,7 @@ def logcdf(
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     x, a, b, loc, scale = real_arguments("beta.sf", x, a, b, loc, scale)
     z = 1 - (x - loc) / scale
     value = on_support(lambda z: lax.betainc(b, a, z), z, (0, 1), (0, 1), 0.5)

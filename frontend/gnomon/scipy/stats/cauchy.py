@@ -35,7 +35,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     x, loc, scale = real_arguments("cauchy.sf", x, loc, scale)
     return gnp.arctan2(lax.full_like(x, 1), (x - loc) / scale) / math.pi
 

@@ -45,7 +45,7 @@ def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 
 
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     x, df, loc, scale = real_arguments("chi2.sf", x, df, loc, scale)
     z = (x - loc) / scale / 2
     value = on_support(lambda z: lax.igammac(df / 2, z), z, (0, np.inf), (1, 0), 1.0)

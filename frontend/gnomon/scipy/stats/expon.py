@@ -36,7 +36,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     x, loc, scale = real_arguments("expon.sf", x, loc, scale)
     return lax.exp(-gnp.maximum((x - loc) / scale, 0))
 

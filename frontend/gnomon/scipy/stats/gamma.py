@@ -42,7 +42,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     x, a, loc, scale = real_arguments("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
     value = on_support(lambda z: lax.igammac(a, z), z, (0, np.inf), (1, 0), 1.0)

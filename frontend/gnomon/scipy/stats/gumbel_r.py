@@ -32,7 +32,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     return -lax.expm1(logcdf(x, loc, scale))
 
 

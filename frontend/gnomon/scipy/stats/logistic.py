@@ -30,7 +30,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     x, loc, scale = real_arguments("logistic.sf", x, loc, scale)
     return special.expit((loc - x) / scale)
 

@@ -38,7 +38,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     x, loc, scale = real_arguments("norm.sf", x, loc, scale)
     return special.ndtr((loc - x) / scale)
 

@@ -76,5 +76,5 @@ def logsf(
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one less the distribution function."""
+    """The survival function, one minus the distribution function."""
     return lax.exp(logsf(x, a, b, loc, scale))

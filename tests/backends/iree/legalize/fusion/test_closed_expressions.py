@@ -34,7 +34,7 @@ def check(f: Any, *args: Any) -> str:
     """Compare ``f`` compiled and evaluated; return its text after the legalization."""
     for got, expected in zip(gn.jit(f)(*args), f(*args), strict=True):
         assert got.dtype == expected.dtype
-        # Chains of a dozen roundings at values of some ten; in 16 bits the last two show.
+        # Chains of a dozen roundings at values near ten; in 16 bits the last two show.
         assert_each_near(got, expected, 100 if got.dtype.itemsize > 2 else 2, scale=1.0)
     return str(gn.jit(f).lower(*args).as_text("legalized"))
 
