@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -84,7 +87,8 @@ def test_the_log_of_jit(caplog: pytest.LogCaptureFixture) -> None:
         f(2.0, 3)  # an option that does not affect tracing does not cause a compilation
         f(gnp.ones(3), 3)
     texts = [r.getMessage() for r in caplog.records]
-    assert len(texts) == 2 and "float32[3]" in texts[0] and texts[1].startswith("Finished")
+    assert len(texts) == 3 and "float32[3]" in texts[0]
+    assert texts[1].startswith("Finished tracing") and texts[2].startswith("Finished compiling")
     earlier = gn.jit(lambda x, by: x["a"] * by)
     earlier({"a": gnp.ones(3)}, 2)
     caplog.clear()
@@ -96,6 +100,46 @@ def test_the_log_of_jit(caplog: pytest.LogCaptureFixture) -> None:
         f(3.0, 3)
         with pytest.raises(RuntimeError, match="'no_tracing' is set"):
             f(gnp.ones(4), 3)
+
+
+def test_the_level_of_the_loggers(capsys: pytest.CaptureFixture[str]) -> None:
+    gn.jit(lambda x: x + 1)(gnp.ones(2))
+    assert capsys.readouterr().err == ""
+    gn.config.update("jax_logging_level", "DEBUG")
+    try:
+        assert gn.config.gnomon_logging_level == "DEBUG"
+        gn.jit(lambda x: x + 2)(gnp.ones(2))
+        lines = [t for t in capsys.readouterr().err.splitlines() if ":gnomon.jit:" in t]
+        assert all(line.startswith("DEBUG:") for line in lines)
+        texts = [line.rpartition(": ")[2] for line in lines]
+        assert texts[0] == "Tracing and compiling <lambda> for arguments of types [float32[2]]."
+        assert texts[1].startswith("Finished tracing <lambda> in ")
+        assert texts[2].startswith("Finished compiling <lambda> in ")
+        gn.config.update("gnomon_logging_level", "WARNING")
+        gn.jit(lambda x: x + 3)(gnp.ones(2))
+        assert capsys.readouterr().err == ""
+        with gn.log_compiles():
+            gn.jit(lambda x: x + 4)(gnp.ones(2))
+        assert capsys.readouterr().err.count("WARNING:") == 3
+        with pytest.raises(ValueError, match="takes None or one of 'NOTSET', 'DEBUG'"):
+            gn.config.update("gnomon_logging_level", "LOUD")
+    finally:
+        gn.config.update("gnomon_logging_level", None)
+    assert logging.getLogger("gnomon").level == logging.NOTSET
+    gn.jit(lambda x: x + 5)(gnp.ones(2))
+    assert capsys.readouterr().err == ""
+
+
+def test_the_level_of_the_loggers_from_the_environment() -> None:
+    code = "import gnomon as gn; gn.jit(lambda x: x + 1)(1.0)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "GNOMON_LOGGING_LEVEL": "DEBUG"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ": Finished compiling <lambda> in " in done.stderr
 
 
 def test_debug_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -27,9 +27,11 @@ from gnomon._compilation.arguments import (
 from gnomon._compilation.entry import CheckedEntry, Entry
 from gnomon._compilation.log import (
     forget_signatures,
+    level_of_messages,
     log_cache_miss,
-    log_compiled,
+    log_finished,
     remember_signature,
+    watches_compilation,
 )
 from gnomon._compilation.lowered import Lowered, no_compiler_options
 from gnomon._compilation.progress import explained
@@ -296,8 +298,10 @@ class JitFunction(Dispatcher, Generic[P, R]):
             if config.disable_jit:
                 return self._fun(*args, **kwargs)
             call = Call(self._roles, args, kwargs)
-            start = log_cache_miss(self._fun, call) if config.watches_tracing else None
+            start = log_cache_miss(self._fun, call) if watches_compilation() else None
             traced, place, shardings = self._trace_with_place(call)
+            if start is not None:
+                log_finished("tracing", self._fun, start, level_of_messages())
             check_execution(f"jit of {name_of(self._fun)}")
             if any(is_tracer(c) for c in traced.captures):
                 # The function closes over a tracer (a jitted inner function under grad): the call
@@ -388,14 +392,14 @@ class JitFunction(Dispatcher, Generic[P, R]):
 
         def log() -> None:
             if start is not None:
-                log_compiled(self._fun, start, enabled=logs)
+                log_finished("compiling", self._fun, start, level)
 
         if is_described(place[0]):
             raise BackendUnavailable(
                 f"jit of {name_of(self._fun)}: {place[0]!r} are only described, so they cannot "
                 "run programs; compile for them with .lower(...).compile()"
             )
-        logs = config.log_compiles
+        level = level_of_messages()
         tiered = config.tiered if self._tiered is None else self._tiered
         if tiered and in_host_memory(place[0]):
             entry = TieredEntry(self._fun, traced, call, place, shardings, bool(self._tiered), log)

@@ -1,4 +1,7 @@
-"""Log messages of `jit` about new signatures, for `log_compiles` and similar options."""
+"""Log messages of `jit` about new signatures.
+
+With the option `log_compiles` they are warnings, otherwise messages of the level DEBUG.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,11 @@ _Signature = tuple[Any, tuple[ShapedArray, ...], dict[Any, Any]]
 _seen: weakref.WeakKeyDictionary[Callable[..., Any], list[_Signature]] = weakref.WeakKeyDictionary()
 
 
+def watches_compilation() -> bool:
+    """Whether a message is logged, or an error raised, when a function is traced."""
+    return config.watches_tracing or _log.isEnabledFor(logging.DEBUG)
+
+
 def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
     """Log that a function is about to be traced for a new signature.
 
@@ -39,21 +47,29 @@ def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
         )
     if config.explain_cache_misses:
         _log.warning(_explanation(fun, call))
-    if config.log_compiles:
-        _log.warning("Tracing and compiling %s for arguments of types %s.", name, _types(call))
+    level = level_of_messages()
+    if _log.isEnabledFor(level):
+        _log.log(level, "Tracing and compiling %s for arguments of types %s.", name, _types(call))
     return time.perf_counter()
 
 
-def log_compiled(fun: Callable[..., Any], start: float, *, enabled: bool) -> None:
-    """Log the time since ``start``, which `log_cache_miss` returned, if `log_compiles` is set.
+def level_of_messages() -> int:
+    """The level of the messages about a compilation that begins now."""
+    return logging.WARNING if config.log_compiles else logging.DEBUG
+
+
+def log_finished(what: str, fun: Callable[..., Any], start: float, level: int) -> None:
+    """Log the time since ``start``, which `log_cache_miss` returned.
 
     Args:
-      enabled: whether `log_compiles` was set for the call. It is passed because a background
-        thread may have compiled the program.
+      what: "tracing" or "compiling".
+      fun: the function.
+      start: when the call began.
+      level: what `level_of_messages` was for the call. It is passed because a background thread
+        may have compiled the program.
     """
-    if enabled:
-        seconds = time.perf_counter() - start
-        _log.warning("Finished compiling %s in %.3f sec.", name_of(fun), seconds)
+    seconds = time.perf_counter() - start
+    _log.log(level, "Finished %s %s in %.3f sec.", what, name_of(fun), seconds)
 
 
 def _types(call: Any) -> str:
@@ -118,4 +134,11 @@ def _described(aval: ShapedArray) -> str:
     return f"{aval}{' of weak type' if aval.weak_type else ''}"
 
 
-__all__ = ["forget_signatures", "log_cache_miss", "log_compiled", "remember_signature"]
+__all__ = [
+    "forget_signatures",
+    "level_of_messages",
+    "log_cache_miss",
+    "log_finished",
+    "remember_signature",
+    "watches_compilation",
+]

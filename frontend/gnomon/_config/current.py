@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gnomon._config.logs import set_logging_level
 from gnomon._config.options import OPTIONS, PREFIXES, Option, option_of
 from gnomon._native import set_context
 from gnomon.backends import platforms
@@ -71,6 +72,7 @@ class Config(threading.local):
     enable_custom_prng: bool
     legacy_prng_key: str
     log_compiles: bool
+    logging_level: str | None
     explain_cache_misses: bool
     explain_compiles: bool
     no_tracing: bool
@@ -117,6 +119,8 @@ class Config(threading.local):
         with _lock:
             if option.attribute == "num_cpu_devices":
                 platforms.set_host_device_count(parsed)
+            if option.attribute == "logging_level":
+                set_logging_level(parsed)
             setattr(Config, option.attribute, parsed)
             if option.attribute == "transfer_guard":
                 for each in _GUARDS:
@@ -266,5 +270,7 @@ for _name, _entry in OPTIONS.items():
     setattr(Config, _entry.attribute, _from_environment(_name, _entry))
 
 platforms.set_host_device_count(Config.num_cpu_devices)
+if Config.logging_level is not None:
+    set_logging_level(Config.logging_level)
 _refresh_tokens()
 config = Config()

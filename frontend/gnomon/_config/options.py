@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gnomon._config.logs import LEVELS
 from gnomon.dialects.dot_algorithm import PRESETS
 
 __all__ = ["OPTIONS", "PREFIXES", "Option", "option_of"]
@@ -88,6 +89,17 @@ def _count(name: str, value: Any) -> int:
     if count < 1 or isinstance(value, (bool, float)):
         raise ValueError(f"config option {name} takes a positive number of devices, got {value!r}")
     return count
+
+
+def _logging_level(name: str, value: Any) -> str | None:
+    """Check the name of a level, or None."""
+    if value is not None and value not in LEVELS:
+        raise ValueError(
+            f"config option {name} takes None or one of {', '.join(map(repr, LEVELS))}, "
+            f"got {value!r}"
+        )
+    level: str | None = value
+    return level
 
 
 _PRECISIONS = (
@@ -182,6 +194,14 @@ OPTIONS: dict[str, Option] = {
         "log_compiles",
         False,
         "log each tracing and compilation with its duration",
+        steers=False,
+    ),
+    "logging_level": Option(
+        "logging_level",
+        None,
+        "the level of the loggers, whose messages then go to standard error; None leaves them to "
+        "the program",
+        check=_logging_level,
         steers=False,
     ),
     "explain_compiles": Option(
