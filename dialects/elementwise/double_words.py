@@ -13,7 +13,7 @@ product and a sum gets the same result.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ import numpy as np
 from gnomon.dialects.elementwise.expansion import dtype_of
 
 __all__ = [
-    "Pair", "exact_product", "exact_sum", "exponential", "horner", "joined", "logarithm",
-    "polynomial", "product", "quotient", "scaled", "sum_of_lows",
+    "Pair", "backwards", "exact_product", "exact_sum", "exponential", "horner", "joined",
+    "logarithm", "polynomial", "product", "quotient", "scaled", "sum_of_lows",
 ]  # fmt: skip
 
 Value = Any
@@ -108,6 +108,31 @@ def polynomial(
         found = exact_sum(o, o.full_like(t, coefficient), moved.high)
         total = Pair(found.high, sum_of_lows(o, found.low, moved.low))
     return total
+
+
+def backwards(
+    o: Any, terms: Value, start: Pair, step: Callable[..., Pair], *constants: Value
+) -> Pair:
+    """The value after a step for each number from the last term down to 1.
+
+    Args:
+      o: the namespace of ops.
+      terms: the number of terms.
+      start: the value after the last term.
+      step: a function of a number, the value so far, and the constants.
+      constants: further operands of the step.
+    """
+    parts = [part for part in start if part is not None] if o.keeps_errors else [start.high]
+
+    def advance(*values: Value) -> list[Value]:
+        given, (n, *total) = values[: len(constants)], values[len(constants) :]
+        found = step(n, Pair(*total), *given)
+        return [o.sub(n, o.full_like(n, 1)), *(part for part in found if part is not None)]
+
+    def pending(n: Value, *total: Value) -> Value:
+        return o.ge(n, o.full_like(n, 1))
+
+    return Pair(*o.loop(pending, advance, list(constants), [terms, *parts])[1:])
 
 
 def sum_of_lows(o: Any, *terms: Value | None) -> Value | None:

@@ -267,16 +267,42 @@ WITH_LOOPS: dict[str, Algorithm] = {}
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
+class _WithoutErrors:
+    """A namespace of ops with which `double_words` keeps no rounding errors."""
+
+    keeps_errors = False
+
+    def __init__(self, o: Any) -> None:
+        self._ops = o
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(self._ops, name)
+        return found
+
+
+def namespace_of_loops(o: Any, dtype: np.dtype) -> Any:
+    """The namespace for the loops of an algorithm of `in_f64`.
+
+    Few results that are rounded to a narrower format would change with the errors of their terms.
+    """
+    return o if dtype == _F64 else _WithoutErrors(o)
+
+
 def in_f64(name: str, algorithm: Algorithm) -> dict[str, Any]:
     """`both` for an algorithm that always computes in f64 and rounds the result.
 
     These algorithms combine powers and gamma functions of large arguments, whose logarithms cancel
     and need more digits than f32 has.
+
+    Args:
+      name: the name of the op.
+      algorithm: a function of a namespace of ops, the namespace for its loops, and the operands.
     """
 
     def compute(o: Any, *operands: Any) -> Any:
         dtype = dtype_of(operands[0])
-        result = algorithm(o, *(_as(o, x, _F64) for x in operands))
+        loops = namespace_of_loops(o, dtype)
+        result = algorithm(o, loops, *(_as(o, x, _F64) for x in operands))
         if dtype.itemsize < 4:
             result = _as(o, result, _F32)
         return _as(o, result, dtype)

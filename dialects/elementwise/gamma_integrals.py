@@ -1,15 +1,14 @@
 """The incomplete gamma functions and their derivatives with respect to the parameter.
 
-P is the regularized lower function, Q = 1 - P the upper one, and p = x**a exp(-x) / (gamma(a) x)
-the density of the gamma distribution. There are three regions:
+P is the regularized lower function, Q = 1 - P the upper one: see `gamma_probabilities`. The
+derivative (dP/da) / -p of a sample with respect to a, where p = x**a exp(-x) / (gamma(a) x) is the
+density of the gamma distribution, is computed without p, which may underflow. There are three
+regions:
 
 - x < a + 1: a power series of P;
 - a > 10 000 and x within a tenth of it: Temme's uniform expansion, because the other methods need
   thousands of terms;
 - otherwise: a continued fraction of Q.
-
-Each method computes quantities without the factor p, which may underflow: P / (x p) or Q / (x p),
-and (dP/da) / -p. The last is the derivative of a sample with respect to a.
 
 NIST Digital Library of Mathematical Functions, sections 8.7, 8.9, 8.12; M. Figurnov, S. Mohamed,
 A. Mnih, Implicit Reparameterization Gradients (2018).
@@ -25,16 +24,15 @@ import numpy as np
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, binary, nary
 from gnomon.dialects.contract import Instance
+from gnomon.dialects.elementwise.double_words import joined
 from gnomon.dialects.elementwise.expansion import in_f64
 from gnomon.dialects.elementwise.gamma_methods import (
-    continued_fraction,
     continued_fraction_moved,
     number,
-    power_series,
     power_series_moved,
-    uniform_expansion,
     uniform_expansion_moved,
 )
+from gnomon.dialects.elementwise.gamma_probabilities import lower_probability, upper_probability
 from gnomon.dialects.elementwise.integral_weights import gamma_weight
 from gnomon.dialects.emit import add_tangents, full_like, ops
 from gnomon.dialects.mlir import ir
@@ -46,25 +44,13 @@ _LARGE = 1e4
 _CLOSE = 0.1
 
 
-Method = Callable[[Value, Value], Value]
+def _moved(o: Any, a: Value, x: Value) -> Value:
+    """(dP/da) / -p, by the method for the region of each pair of positive finite numbers.
 
-
-def _chosen(
-    o: Any,
-    a: Value,
-    x: Value,
-    series: Method,
-    fraction: Method,
-    expansion: Method,
-    limit: Value | None = None,
-) -> Value:
-    """Choose the method for the region of each pair of positive finite numbers.
-
-    Each method gets harmless numbers instead of those outside its region. The series is used below
-    the limit, which is a + 1 by default.
+    Each method gets harmless numbers instead of those outside its region.
     """
     one = o.div(a, a)
-    below = o.lt(x, o.add(a, one) if limit is None else limit)
+    below = o.lt(x, o.add(a, one))
     apart = o.abs(o.sub(x, a))
     is_expanded = o.and_(o.gt(a, number(o, a, _LARGE)), o.lt(apart, o.mul(a, number(o, a, _CLOSE))))
     in_series = o.and_(below, o.not_(is_expanded))
@@ -72,55 +58,13 @@ def _chosen(
     ten, large = (o.mul(one, number(o, a, value)) for value in (10, 2 * _LARGE))
     value = o.select(
         in_series,
-        series(o.select(in_series, a, one), o.select(in_series, x, one)),
-        fraction(o.select(in_fraction, a, one), o.select(in_fraction, x, ten)),
+        power_series_moved(o, o.select(in_series, a, one), o.select(in_series, x, one)),
+        continued_fraction_moved(o, o.select(in_fraction, a, one), o.select(in_fraction, x, ten)),
     )
-    expanded = expansion(o.select(is_expanded, a, large), o.select(is_expanded, x, large))
+    expanded = uniform_expansion_moved(
+        o, o.select(is_expanded, a, large), o.select(is_expanded, x, large)
+    )
     return o.select(is_expanded, expanded, value)
-
-
-def _rest(o: Any, value: Value) -> Value:
-    """One minus a probability, which may exceed one by rounding."""
-    return o.max(o.sub(number(o, value, 1), value), number(o, value, 0))
-
-
-def _p(o: Any, a: Value, x: Value) -> Value:
-    return _chosen(
-        o,
-        a,
-        x,
-        lambda a, x: o.mul(gamma_weight(o, a, x), power_series(o, a, x)),
-        lambda a, x: _rest(o, o.mul(gamma_weight(o, a, x), continued_fraction(o, a, x))),
-        lambda a, x: uniform_expansion(o, a, x, -1),
-    )
-
-
-def _q(o: Any, a: Value, x: Value) -> Value:
-    # For small a most of the mass is next to zero, and the series of P, which is near one, would
-    # leave few digits of Q.
-    above = o.add(a, number(o, a, 1))
-    limit = o.select(o.lt(a, number(o, a, 1)), number(o, a, 1.0), above)
-    return _chosen(
-        o,
-        a,
-        x,
-        lambda a, x: _rest(o, o.mul(gamma_weight(o, a, x), power_series(o, a, x))),
-        lambda a, x: o.mul(gamma_weight(o, a, x), continued_fraction(o, a, x)),
-        lambda a, x: uniform_expansion(o, a, x, 1),
-        limit,
-    )
-
-
-def _moved(o: Any, a: Value, x: Value) -> Value:
-    """(dP/da) / -p, by the method for the region."""
-    return _chosen(
-        o,
-        a,
-        x,
-        lambda a, x: power_series_moved(o, a, x),
-        lambda a, x: continued_fraction_moved(o, a, x),
-        lambda a, x: uniform_expansion_moved(o, a, x),
-    )
 
 
 def _at_ends(o: Any, a: Value, x: Value, at_zero: float, at_infinity: float, inner: Any) -> Value:
@@ -139,24 +83,24 @@ def _at_ends(o: Any, a: Value, x: Value, at_zero: float, at_infinity: float, inn
     return o.select(lost, nan, o.select(regular, value, edge))
 
 
-def _igamma(o: Any, a: Value, x: Value) -> Value:
-    return _at_ends(o, a, x, 0, 1, lambda a, x: _p(o, a, x))
+def _igamma(o: Any, loops: Any, a: Value, x: Value) -> Value:
+    return _at_ends(o, a, x, 0, 1, lambda a, x: lower_probability(o, loops, a, x))
 
 
-def _igammac(o: Any, a: Value, x: Value) -> Value:
-    return _at_ends(o, a, x, 1, 0, lambda a, x: _q(o, a, x))
+def _igammac(o: Any, loops: Any, a: Value, x: Value) -> Value:
+    return _at_ends(o, a, x, 1, 0, lambda a, x: upper_probability(o, loops, a, x))
 
 
-def _igamma_grad_a(o: Any, a: Value, x: Value) -> Value:
+def _igamma_grad_a(o: Any, loops: Any, a: Value, x: Value) -> Value:
     def slope(a: Value, x: Value) -> Value:
-        return o.neg(o.mul(_moved(o, a, x), o.div(gamma_weight(o, a, x), x)))
+        return o.neg(o.mul(_moved(o, a, x), o.div(joined(o, gamma_weight(o, a, x)), x)))
 
     # The domain begins at a = 0, where there is no derivative.
     begins = o.eq(a, number(o, a, 0))
     return o.select(begins, number(o, a, np.nan), _at_ends(o, a, x, 0, 0, slope))
 
 
-def _random_gamma_grad(o: Any, a: Value, x: Value) -> Value:
+def _random_gamma_grad(o: Any, loops: Any, a: Value, x: Value) -> Value:
     return _at_ends(o, a, x, 0, np.inf, lambda a, x: _moved(o, a, x))
 
 

@@ -1,17 +1,17 @@
-"""Methods for the incomplete gamma functions, each without the factor that may underflow.
+"""Methods for the derivative of the incomplete gamma function with respect to its parameter.
 
-With P the regularized lower function, Q = 1 - P, and p = x**a exp(-x) / (gamma(a) x), a method
-computes P / (x p) or Q / (x p), and (dP/da) / -p. `gamma_integrals` chooses a method by region.
+With P the regularized lower function and p = x**a exp(-x) / (gamma(a) x), each computes
+(dP/da) / -p, which does not underflow as p may. `gamma_integrals` chooses a method by region.
 
 NIST Digital Library of Mathematical Functions, sections 8.7, 8.9, 8.12.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from gnomon.dialects.elementwise.double_words import horner
+from gnomon.dialects.elementwise.gamma_polynomials import TEMME
 from gnomon.dialects.elementwise.integral_weights import stirling_rest
 
 Value = Any
@@ -43,23 +43,6 @@ def log1p_rest(o: Any, m: Value) -> Value:
 # ----------------------------------------------------------------------------------- power series
 
 
-def power_series(o: Any, a: Value, x: Value) -> Value:
-    """P / (x p), by the power series."""
-    one, zero = o.div(a, a), o.sub(a, a)
-
-    def step(a: Value, x: Value, n: Value, term: Value, total: Value) -> list[Value]:
-        n = o.add(n, number(o, n, 1))
-        term = o.mul(term, o.div(x, o.add(a, n)))
-        return [n, term, o.add(total, term)]
-
-    def pending(n: Value, term: Value, total: Value) -> Value:
-        grows = o.gt(term, o.mul(number(o, n, _EPSILON), total))
-        return o.and_(grows, o.lt(n, number(o, n, _TERMS)))
-
-    _, _, total = o.loop(pending, step, [a, x], [zero, one, one])
-    return o.div(total, a)
-
-
 def power_series_moved(o: Any, a: Value, x: Value) -> Value:
     """(dP/da) / -p, by the power series and the derivative of each term."""
     one, zero = o.div(a, a), o.sub(a, a)
@@ -88,30 +71,6 @@ def power_series_moved(o: Any, a: Value, x: Value) -> Value:
 
 
 # ------------------------------------------------------------------------------ continued fraction
-
-
-def continued_fraction(o: Any, a: Value, x: Value) -> Value:
-    """Q / (x p), by Lentz's method for the continued fraction."""
-    one, zero = o.div(a, a), o.sub(a, a)
-
-    def step(a: Value, x: Value, *carries: Value) -> list[Value]:
-        n, c, d, h, _ = carries
-        one = number(o, n, 1)
-        n = o.add(n, one)
-        above = o.mul(n, o.sub(a, n))
-        below = o.add(o.sub(x, a), o.add(o.add(n, n), one))
-        d = o.div(one, o.add(o.mul(above, d), below))
-        c = o.add(below, o.div(above, c))
-        change = o.mul(d, c)
-        return [n, c, d, o.mul(h, change), o.sub(change, one)]
-
-    def pending(n: Value, c: Value, d: Value, h: Value, change: Value) -> Value:
-        moves = o.gt(o.abs(change), number(o, n, 2 * _EPSILON))
-        return o.and_(moves, o.lt(n, number(o, n, _TERMS)))
-
-    d = o.div(one, o.add(o.sub(x, a), one))
-    start = o.div(one, number(o, a, _TINY))
-    return o.loop(pending, step, [a, x], [zero, start, d, d, one])[3]
 
 
 def continued_fraction_moved(o: Any, a: Value, x: Value) -> Value:
@@ -153,57 +112,12 @@ def continued_fraction_moved(o: Any, a: Value, x: Value) -> Value:
 
 # ------------------------------------------------------------------------------- uniform expansion
 
-# The coefficients c0, c1, c2, c3 of the expansion (DLMF 8.12.7) as power series of eta.
-_TEMME = (
-    (
-        -0.3333333333333333,
-        0.08333333333333333,
-        -0.014814814814814815,
-        0.0011574074074074073,
-        0.0003527336860670194,
-        -0.0001787551440329218,
-        3.919263178522438e-05,
-        -2.185448510679992e-06,
-        -1.85406221071516e-06,
-        8.296711340953087e-07,
-        -1.7665952736826078e-07,
-        6.707853543401498e-09,
-        1.0261809784240309e-08,
-        -4.382036018453353e-09,
-    ),
-    (
-        -0.001851851851851852,
-        -0.003472222222222222,
-        0.0026455026455026454,
-        -0.0009902263374485596,
-        0.00020576131687242798,
-        -4.018775720164609e-07,
-        -1.8098550334489977e-05,
-        7.64916091608111e-06,
-        -1.6120900894563446e-06,
-        4.647127802807434e-09,
-    ),
-    (
-        0.004133597883597883,
-        -0.0026813271604938273,
-        0.0007716049382716049,
-        2.0093878600823047e-06,
-        -0.0001073665322636516,
-        5.2923448829120125e-05,
-        -1.2760635188618728e-05,
-    ),
-    (
-        0.0006494341563786008,
-        0.00022947209362139917,
-        -0.0004691894943952557,
-        0.00026772063206283885,
-        -7.561801671883977e-05,
-    ),
-)
+# Four of the functions of the expansion are enough for parameters of thousands.
+_TEMME = tuple(row[:14] for row in TEMME[:4])
 
 
-def _at_eta(o: Any, a: Value, x: Value) -> tuple[Value, Value, Value, Value]:
-    """The numbers x / a - 1, eta, the sum of the expansion, and its factor."""
+def _at_eta(o: Any, a: Value, x: Value) -> tuple[Value, Value, Value]:
+    """The numbers x / a - 1, eta, and the sum of the expansion."""
     m = o.div(o.sub(x, a), a)
     rest = log1p_rest(o, m)
     eta = o.sqrt(o.add(rest, rest))
@@ -211,21 +125,12 @@ def _at_eta(o: Any, a: Value, x: Value) -> tuple[Value, Value, Value, Value]:
     total = horner(o, eta, _TEMME[-1])
     for coefficients in reversed(_TEMME[:-1]):
         total = o.add(o.div(total, a), horner(o, eta, coefficients))
-    width = o.sqrt(o.mul(number(o, a, 2 * math.pi), a))
-    return m, eta, total, o.div(o.exp(o.neg(o.mul(a, rest))), width)
-
-
-def uniform_expansion(o: Any, a: Value, x: Value, sign: int) -> Value:
-    """P (for sign -1) or Q (for sign 1) by Temme's expansion."""
-    _, eta, total, factor = _at_eta(o, a, x)
-    half, side = number(o, a, 0.5), number(o, a, sign)
-    z = o.mul(o.mul(side, eta), o.sqrt(o.mul(half, a)))
-    return o.add(o.mul(half, o.erfc(z)), o.mul(side, o.mul(factor, total)))
+    return m, eta, total
 
 
 def uniform_expansion_moved(o: Any, a: Value, x: Value) -> Value:
     """(dP/da) / -p, by Temme's expansion."""
-    m, eta, total, _ = _at_eta(o, a, x)
+    m, eta, total = _at_eta(o, a, x)
     # The derivative of the sum with respect to a, through eta and through the powers of a.
     by_eta, slope = _ratio(o, m, eta), number(o, a, 0)
     for k in reversed(range(len(_TEMME))):

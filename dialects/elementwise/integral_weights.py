@@ -8,15 +8,14 @@ below `_FAR` are increased by it, and the factors of the recurrence make up for 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from gnomon.dialects.elementwise.double_words import (
     Pair,
+    exact_product,
     exact_sum,
     exponential,
     horner,
-    joined,
     logarithm,
     product,
     quotient,
@@ -88,18 +87,33 @@ def _sum(o: Any, *terms: Pair) -> Pair:
     return total
 
 
-def _weight(o: Any, exponent: Pair, factor: Pair, square: Value) -> Value:
-    """The exponential of a pair, times a pair and a square root."""
-    least, most = o.full_like(square, _LEAST), o.full_like(square, _MOST)
-    zero = o.full_like(square, 0)
+# 1 / (2 pi) in two parts.
+_OVER_2PI = (0.15915494309189535, -9.839338337591243e-18)
+
+
+def _square_root(o: Any, x: Pair) -> Pair:
+    """The square root of a positive pair."""
+    root = o.sqrt(x.high)
+    back, lost = exact_product(o, root, root)
+    rest = sum_of_lows(o, o.sub(x.high, back), None if lost is None else o.neg(lost), x.low)
+    return Pair(root, None if x.low is None else o.div(rest, o.add(root, root)))
+
+
+def _weight(o: Any, exponent: Pair, factor: Pair, square: Pair) -> Pair:
+    """The exponential of a pair, times a pair and the square root of a pair over 2 pi."""
+    least, most = o.full_like(square.high, _LEAST), o.full_like(square.high, _MOST)
+    zero = o.full_like(square.high, 0)
     # Products of huge parameters overflow to infinity, and their low parts are nan.
     is_plain = o.and_(o.gt(exponent.high, least), o.lt(exponent.high, most))
     high = o.min(o.max(exponent.high, least), most)
     power, n = exponential(o, Pair(high, o.select(is_plain, exponent.low, zero)))
-    return scaled(o, o.mul(joined(o, product(o, power, factor)), o.sqrt(square)), n)
+    over = Pair(*(o.full_like(zero, part) for part in _OVER_2PI))
+    root = _square_root(o, product(o, square, over))
+    found = product(o, product(o, exact_sum(o, *power), factor), root)
+    return Pair(*(scaled(o, part, n) for part in found))
 
 
-def gamma_weight(o: Any, a: Value, x: Value) -> Value:
+def gamma_weight(o: Any, a: Value, x: Value) -> Pair:
     """``x**a exp(-x) / gamma(a)`` of positive finite numbers."""
     zero = o.full_like(a, 0)
     moved, factor, _ = _shifted(o, Pair(a, zero))
@@ -108,10 +122,10 @@ def gamma_weight(o: Any, a: Value, x: Value) -> Value:
         o, apart, _times_log(o, a, Pair(x, zero), moved), Pair(zero, moved.low),
         Pair(zero, o.neg(stirling_rest(o, moved.high))),
     )  # fmt: skip
-    return _weight(o, exponent, factor, o.mul(moved.high, o.full_like(a, 0.5 / math.pi)))
+    return _weight(o, exponent, factor, moved)
 
 
-def beta_weight(o: Any, a: Value, b: Value, x: Value) -> Value:
+def beta_weight(o: Any, a: Value, b: Value, x: Value) -> Pair:
     """``x**a (1 - x)**b / beta(a, b)`` of positive finite numbers a, b, for 0 < x < 1."""
     zero, one = o.full_like(a, 0), o.full_like(a, 1)
     y = exact_sum(o, one, o.neg(x))
@@ -127,7 +141,5 @@ def beta_weight(o: Any, a: Value, b: Value, x: Value) -> Value:
         Pair(o.sub(o.add(step_a, step_b), step), rest),
     )
     factor = quotient(o, product(o, factor_a, factor_b), factor)
-    square = o.mul(
-        o.mul(o.div(moved_a.high, total.high), moved_b.high), o.full_like(a, 0.5 / math.pi)
-    )
+    square = product(o, quotient(o, moved_a, total), moved_b)
     return _weight(o, exponent, factor, square)

@@ -76,15 +76,29 @@ def _erf_near(o: Any, x: Value) -> Value:
     return o.add(x, o.mul(x, _fitted(o, o.mul(x, x), ERF, 0, 1)))
 
 
+def scaled_erfc(o: Any, x: Value, precise: bool = False) -> Pair:
+    """``exp(x**2) erfc(x)`` of a non-negative number whose erfc is not 0 in the format.
+
+    Args:
+      o: the namespace of ops.
+      x: the number.
+      precise: whether numbers below 0.5 matter, where the polynomial is steep.
+    """
+    four, one = o.full_like(x, 4), o.full_like(x, 1)
+    if precise:
+        fraction = quotient(o, exact_sum(o, x, o.neg(four)), exact_sum(o, x, four))
+        series = polynomial(o, fraction.high, ERFCX[dtype_of(x)], steps=2, t_low=fraction.low)
+    else:
+        series = polynomial(o, o.div(o.sub(x, four), o.add(x, four)), ERFCX[dtype_of(x)])
+    return quotient(o, series, exact_sum(o, one, o.add(x, x)))
+
+
 def _erfc_positive(o: Any, x: Value) -> Value:
     """The complementary error function of a non-negative number."""
     # Beyond this the result is 0 in the format; infinity would give nan.
     limit = 30 if dtype_of(x) == np.float64 else 11
     x = o.min(x, o.full_like(x, limit))
-    four, one = o.full_like(x, 4), o.full_like(x, 1)
-    fraction = o.div(o.sub(x, four), o.add(x, four))
-    series = polynomial(o, fraction, ERFCX[dtype_of(x)])
-    factor = quotient(o, series, exact_sum(o, one, o.add(x, x)))
+    factor = scaled_erfc(o, x)
     square = exact_product(o, x, x)
     minus = Pair(*(None if part is None else o.neg(part) for part in square))
     power, n = exponential(o, minus)

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.scipy.special as theirs
+import mpmath
 import numpy as np
 import pytest
 from scipy import special as reference
@@ -70,6 +71,22 @@ def test_values(name: str) -> None:
             if name == "gammasgn":
                 b = np.where((given[0] < 0) & (b == 0), np.nan, b)
             assert_each_near(a, b, ulps, scale=0.01)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gammaincc_of_small_parameters(dtype: type) -> None:
+    """One minus gammainc has few digits there, or none, and SciPy loses some."""
+    a = (10.0 ** -np.arange(1.0, 31, 4)).astype(dtype)
+    for x in (0.02, 0.45, 0.7, 2.0):
+        argument = np.full_like(a, x)
+        with gn.enable_x64():
+            ours = special.gammaincc(a, argument)
+        with mpmath.workprec(200):
+            right = [
+                float(mpmath.gammainc(p, q, mpmath.inf) / mpmath.gamma(p))
+                for p, q in zip(a.tolist(), argument.tolist(), strict=True)
+            ]
+        assert_each_near(ours, np.array(right), 2)
 
 
 DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {

@@ -100,7 +100,6 @@ _LIBRARY = (
     "the C library loses digits where a number of 309 digits is next to a multiple of pi/2; "
     "elsewhere it is within one unit"
 )
-_SERIES = "it is a long series or continued fraction, or one minus that"
 _PARTS = "each part is made of several functions and products of real numbers"
 # Functions of complex numbers, and the centers around which they lose digits.
 _COMPLEX: Mapping[str, tuple[complex, ...]] = {
@@ -223,9 +222,9 @@ FUNCTIONS = (
         pairs="polygamma",
         costly=True,
     ),
-    Function("lax.igamma", pairs="gamma", own={"float64": 40.0}, reason=_SERIES, costly=True),
-    Function("lax.igammac", pairs="gamma", own={"float64": 150.0}, reason=_SERIES, costly=True),
-    Function("lax.betainc", pairs="beta", own={"float64": 150.0}, reason=_SERIES, costly=True),
+    Function("lax.igamma", pairs="gamma", costly=True),
+    Function("lax.igammac", pairs="gamma", costly=True),
+    Function("lax.betainc", pairs="beta", costly=True),
     *(
         Function(
             f"lax.{name}",

@@ -187,18 +187,23 @@ def _polygamma(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np
 
 
 def _gamma(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
-    """Shapes, and arguments within a few standard deviations of them or of their size."""
-    half = count // 2
-    shape = _logarithmic(rng, -4, 10, 2 * half, signs=False)
-    around = shape[:half] + 3 * np.sqrt(shape[:half]) * rng.standard_normal(half)
-    like = shape[half:] * _logarithmic(rng, -2, 1, half, signs=False)
-    return [shape, np.abs(np.concatenate([around, like]))]
+    """Shapes with arguments within a few standard deviations, or of similar size; small shapes."""
+    third = count // 3
+    shape = _logarithmic(rng, -4, 12, 2 * third, signs=False)
+    around = shape[:third] + 3 * np.sqrt(shape[:third]) * rng.standard_normal(third)
+    like = shape[third:] * _logarithmic(rng, -2, 1, third, signs=False)
+    small = _logarithmic(rng, -14, 0, third, signs=False)
+    argument = _logarithmic(rng, -8, 3, third, signs=False)
+    return [
+        np.concatenate([shape, small]),
+        np.concatenate([np.abs(around), like, argument]),
+    ]
 
 
 def _beta(dtype: np.dtype, rng: np.random.Generator, count: int) -> list[np.ndarray]:
     """Two shapes, and arguments within a few standard deviations of the mean or anywhere."""
     half = count // 2
-    a, b = (_logarithmic(rng, -3, 8, 2 * half, signs=False) for _ in range(2))
+    a, b = (_logarithmic(rng, -3, 11, 2 * half, signs=False) for _ in range(2))
     mean = a[:half] / (a[:half] + b[:half])
     spread = np.sqrt(mean * (1 - mean) / (a[:half] + b[:half] + 1))
     around = np.clip(mean + 2 * spread * rng.standard_normal(half), 0.01, 0.99)

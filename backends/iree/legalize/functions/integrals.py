@@ -18,7 +18,13 @@ from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Outlined, Rule
 from gnomon.dialects.contract import Instance
-from gnomon.dialects.elementwise.expansion import SERIES, WITH_LOOPS, Series, emitted
+from gnomon.dialects.elementwise.expansion import (
+    SERIES,
+    WITH_LOOPS,
+    Series,
+    emitted,
+    namespace_of_loops,
+)
 from gnomon.dialects.emit import convert, ops, zeros
 from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.mlir import ir
@@ -33,7 +39,8 @@ def _expanded(algorithm: Callable[..., ir.Value]) -> Rule:
         if inst.type.size == 0:
             return [zeros(inst.type)]
         dtype = inst.type.dtype
-        value = algorithm(emitted, *(convert(x, _F64) for x in inst.operands))
+        loops = namespace_of_loops(emitted, dtype)
+        value = algorithm(emitted, loops, *(convert(x, _F64) for x in inst.operands))
         return [value if dtype == _F64 else rounded(convert(value, _F32), dtype)]
 
     return rule
