@@ -116,3 +116,22 @@ def test_compiled_in_both_ways() -> None:
     for ours, evaluated in zip(gn.jit(run)(x, y), run(x, y), strict=True):
         assert (ours.shape, ours.dtype) == (evaluated.shape, evaluated.dtype)
         assert_near(ours, evaluated, 32)  # sums of sixty products
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(211,), (3, 211), (2, 96, 100)])
+def test_of_real_numbers(shape: tuple[int, ...], dtype: str) -> None:
+    """A large transform of real numbers reads them as they are; other operands are converted."""
+
+    def run(x: Any) -> Any:
+        several = (gnp.fft.fftn(x), gnp.fft.ifftn(x)) if x.ndim < 3 else (gnp.fft.fft2(x),)
+        return *several, gnp.fft.fft(x.astype(gnp.float16)), gnp.fft.fft(x + 1j * x)
+
+    with gn.enable_x64(True):
+        x = to_gnomon(sample(dtype, shape, 1))
+        text = gn.jit(lambda x: abs(gnp.fft.fftn(x))).lower(x).as_text("stablehlo")
+        assert "stablehlo.complex" not in text
+        for ours, evaluated in zip(gn.jit(run)(x), run(x), strict=True):
+            assert (ours.shape, ours.dtype) == (evaluated.shape, evaluated.dtype)
+            scale = float(abs(evaluated).max())
+            assert_near(ours, evaluated, 32, scale=scale)
