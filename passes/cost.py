@@ -19,6 +19,10 @@ from gnomon.dialects.types import TensorType, type_of
 UNKNOWN_TRIP_COUNT = 100
 # A contraction is large if its rows, columns and contracted elements are all at least this many.
 LARGE = 64
+# Operations that one thread computes.
+_SERIAL = frozenset(
+    ("scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max", "sort", "top_k")
+)
 # The size that is assumed for a variable of symbolic dimensions.
 ASSUMED_SIZE = 32
 
@@ -34,6 +38,8 @@ class Cost:
       contraction_flops: flops in large unbatched contractions outside of control flow.
       batched_flops: flops in batched contractions.
       product_flops: flops in all contractions.
+      serial_flops: flops of operations that run in one thread.
+      serial_bytes: bytes that these access; their traffic is not in `bytes_accessed`.
     """
 
     flops: float = 0.0
@@ -42,6 +48,8 @@ class Cost:
     contraction_flops: float = 0.0
     batched_flops: float = 0.0
     product_flops: float = 0.0
+    serial_flops: float = 0.0
+    serial_bytes: float = 0.0
 
     def add(self, other: Cost, times: float = 1.0) -> None:
         """Add ``times`` another cost, except its ``contraction_flops``."""
@@ -50,6 +58,8 @@ class Cost:
         self.dispatches += times * other.dispatches
         self.batched_flops += times * other.batched_flops
         self.product_flops += times * other.product_flops
+        self.serial_flops += times * other.serial_flops
+        self.serial_bytes += times * other.serial_bytes
 
 
 def _assumed(size: Any) -> Any:
@@ -138,7 +148,11 @@ def _cost_of(op: ir.Operation, definition: Op) -> Cost:
         total.flops += 2.0 * results[0].size * operands[1].size / max(features, 1)
     else:
         total.flops += size
-    if definition.name in ("dot_general", "conv_general_dilated") or any(
+    if definition.name in _SERIAL:
+        total.dispatches += 1
+        total.serial_flops += size
+        total.serial_bytes += sum(t.nbytes for t in (*operands, *results))
+    elif definition.name in ("dot_general", "conv_general_dilated") or any(
         t.size != size for t in operands
     ):
         total.dispatches += 1

@@ -88,6 +88,8 @@ class ProgramCost:
         three sizes are all at least 64.
       batched_flops: the part in batched contractions.
       product_flops: the part in contractions of all kinds.
+      serial_flops: the part in operations that run in one thread.
+      serial_bytes: bytes that these access.
     """
 
     flops: float = 0.0
@@ -96,6 +98,8 @@ class ProgramCost:
     contraction_flops: float = 0.0
     batched_flops: float = 0.0
     product_flops: float = 0.0
+    serial_flops: float = 0.0
+    serial_bytes: float = 0.0
 
 
 # The speed of one core: contractions, other operations, and bytes, about half of them from a cache.
@@ -121,7 +125,9 @@ def choose_options(cost: ProgramCost) -> CompileOptions:
     A call on the thread pool costs about 30 us, against 7 us inline, and each kernel after the
     first costs up to ten microseconds more for waking threads. So only programs with enough work in
     each kernel gain. A training step of a recurrent network (50 steps, batch 16, 64 wide) has 500
-    kernels of a few microseconds, and takes 3.4 ms inline but 7 to 10 on the pool.
+    kernels of a few microseconds, and takes 3.4 ms inline but 7 to 10 on the pool. Scatters and
+    sorts run in one thread: a scatter of 16384 rows of 32 numbers into 512 takes 0.1 ms inline and
+    0.2 on the pool.
 
     Data tiling pays off if large matrix multiplications take most of the time: a training step of a
     784-512-512-10 perceptron takes 4.8 ms with it and 7.3 without. In loops it gains nothing, or
@@ -143,7 +149,13 @@ def choose_options(cost: ProgramCost) -> CompileOptions:
         + cost.bytes_accessed / _BYTES_PER_S
     )
     inline = work + cost.dispatches * _SYNC_DISPATCH_S
-    pooled = work / available_cores() + cost.dispatches * _ASYNC_DISPATCH_S + _ASYNC_CALL_S
+    # The arrays of these operations may be the program's arguments, whose bytes count already.
+    serial = (
+        cost.serial_flops / _FLOPS_PER_S
+        + min(cost.serial_bytes, cost.bytes_accessed) / _BYTES_PER_S
+    )
+    shared = (work - serial) / available_cores()
+    pooled = serial + shared + cost.dispatches * _ASYNC_DISPATCH_S + _ASYNC_CALL_S
     return CompileOptions(
         execution_model="async" if pooled < inline else "sync",
         data_tiling=not cost.batched_flops

@@ -22,6 +22,7 @@ from typing import cast
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.iree.blas import SYMBOL
 from gnomon.backends.iree.host import HostFunction, collect, publish
+from gnomon.backends.iree.legalize import library_products
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form, forms_of, write_control_flow
 from gnomon.backends.iree.legalize.control.host_control import has_control_flow
@@ -36,7 +37,6 @@ from gnomon.backends.iree.legalize.legalization import (
     of_stage,
     rules_of,
 )
-from gnomon.backends.iree.legalize.library_products import has_compiler_kernels
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, rewrite
@@ -163,12 +163,8 @@ class Pipeline:
         given = CompilerInput(code)
         if controlled:
             given = next(self.in_forms(artifact, ordered, self.forms, module), given)
-        else:
-            with other_dialects(context()):
-                for step in self._on_module(Stage.COMPILER_OPS, names):
-                    lowering.legalize(step)
-                if has_compiler_kernels(module):
-                    given = CompilerInput(str(module))
+        elif (code := self._with_kernels(module, names, lowering.legalize)) is not None:
+            given = CompilerInput(code)
         return Lowered(artifact, given, tuple(functions), ordered, unbounded)
 
     def in_forms(
@@ -215,14 +211,26 @@ class Pipeline:
         Returns:
           The input; None if programs for the target never call the BLAS.
         """
-        kept = tuple(one for one in self.legalizations if one.stage is not Stage.COMPILER_OPS)
-        if not of_stage(self.legalizations, Stage.COMPILER_OPS, self.target):
+        kept = tuple(one for one in self.legalizations if one not in library_products.LEGALIZATIONS)
+        of_target = functools.partial(of_stage, stage=Stage.COMPILER_OPS, target=self.target)
+        if len(of_target(kept)) == len(of_target(self.legalizations)):
             return None
         module = self.read(artifact)
-        if not has_control_flow(module):
-            return CompilerInput(None)
         pipeline = Pipeline(self.target, kept)
+        if not has_control_flow(module):
+            return CompilerInput(
+                pipeline._with_kernels(module, _OpNames(), lambda step: step.run(module))
+            )
         return next(pipeline.in_forms(artifact, ordered, self.forms, module), CompilerInput(None))
+
+    def _with_kernels(
+        self, module: ir.Module, names: _OpNames, run: Callable[[Pass], object]
+    ) -> str | None:
+        """A module without control flow as text, with kernels of ours; None if it needs none."""
+        with other_dialects(context()):
+            for step in self._on_module(Stage.COMPILER_OPS, names):
+                run(step)
+            return str(module) if library_products.has_compiler_kernels(module) else None
 
     def read(self, artifact: Artifact) -> ir.Module:
         """The StableHLO module of a lowered program, with the target's device."""

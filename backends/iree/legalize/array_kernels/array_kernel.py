@@ -16,18 +16,19 @@ from collections.abc import Callable, Mapping, Sequence
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, Rule, is_splat
 from gnomon.backends.iree.legalize.array_kernels.contractions import dot_general
 from gnomon.backends.iree.legalize.array_kernels.control import case, loop
-from gnomon.backends.iree.legalize.array_kernels.emitter import stored_type
-from gnomon.backends.iree.legalize.array_kernels.layout import Buffer, View, dense
+from gnomon.backends.iree.legalize.array_kernels.executable import dispatch, write_kernel
+from gnomon.backends.iree.legalize.array_kernels.layout import View
 from gnomon.backends.iree.legalize.array_kernels.moves import MOVES
 from gnomon.backends.iree.legalize.array_kernels.reductions import reduce
+from gnomon.backends.iree.legalize.array_kernels.selections import sort
+from gnomon.backends.iree.legalize.array_kernels.updates import scatter
 from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import (
     BINDINGS,
     as_stored,
     as_unstored,
-    distinct,
     free_values,
 )
-from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError, index, number
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError
 from gnomon.backends.iree.legalize.loop_kernels.values import size_of
 from gnomon.backends.iree.options import available_cores
 from gnomon.dialects.mlir import ir
@@ -63,6 +64,8 @@ _RULES: Mapping[str, Rule] = {
     **MOVES,
     "stablehlo.reduce": reduce,
     "stablehlo.dot_general": dot_general,
+    "stablehlo.sort": sort,
+    "stablehlo.scatter": scatter,
     "stablehlo.while": loop,
     "stablehlo.case": case,
 }
@@ -99,16 +102,12 @@ def array_kernel(
             raise UnsupportedError("an array without elements")
         name = f"{PREFIX}{next(numbers)}"
         with op.location:
-            scratch = _executable(
-                op,
-                [*captured, *(c.results[0] for c in constants)],
-                repeated,
-                used,
-                inputs,
-                outputs,
-                name,
-                module,
-            )
+            arrays = [*captured, *(c.results[0] for c in constants)]
+
+            def write(kernel: Kernel, targets: Sequence[View]) -> None:
+                _write_loop(kernel, op, repeated, used, targets)
+
+            scratch = write_kernel(name, arrays, inputs, outputs, write, _RULES, module)
     except UnsupportedError as error:
         logger.debug("%s: no kernel of vector code, for %s", _where(op), error)
         return None
@@ -118,10 +117,10 @@ def array_kernel(
         as_stored(c.clone(ip=ir.InsertionPoint(block)).results[0], block) for c in constants
     ]
     with ir.InsertionPoint(block), op.location:
-        arrays = iter(_dispatch(name, operands, [*outputs], scratch))
+        stored = iter(dispatch(name, operands, outputs, scratch))
     results: list[ir.Value | None] = []
     for old, use in zip(op.results, used, strict=True):
-        results.append(as_unstored(next(arrays), old.type, block) if use else None)
+        results.append(as_unstored(next(stored), old.type, block) if use else None)
     return results
 
 
@@ -185,111 +184,27 @@ def _constants(op: ir.Operation) -> list[ir.Operation]:
     return constants
 
 
-def _executable(
+def _write_loop(
+    kernel: Kernel,
     op: ir.Operation,
-    captured: Sequence[ir.Value],
     repeated: Sequence[ir.Operation],
     used: Sequence[bool],
-    inputs: Sequence[ir.RankedTensorType],
-    outputs: Sequence[ir.RankedTensorType],
-    name: str,
-    module: ir.Block,
-) -> int:
-    """Write the kernel, and return the number of bytes that it needs besides its results."""
-    binding = ir.Type.parse("!stream.binding")
-    string = ir.StringAttr.get
-    executable = ir.Operation.create(
-        "stream.executable",
-        attributes={"sym_name": string(name), "sym_visibility": string("private")},
-        regions=1,
-        ip=ir.InsertionPoint.at_block_begin(module),
-    )
-    try:
-        body = executable.regions[0].blocks.append()
-        with ir.InsertionPoint(body):
-            _export(name)
-            inner = ir.Operation.create("builtin.module", regions=1)
-            ir.Operation.create("stream.executable.end")
-        with ir.InsertionPoint(inner.regions[0].blocks.append()):
-            count = len(inputs) + len(outputs) + 1
-            type_ = ir.FunctionType.get([binding] * count, [])
-            function = ir.Operation.create(
-                "func.func",
-                attributes={"sym_name": string(name), "function_type": ir.TypeAttr.get(type_)},
-                regions=1,
-            )
-        entry = function.regions[0].blocks.append(*[binding] * count)
-        with ir.InsertionPoint(entry):
-            scratch = _code(op, captured, repeated, used, inputs, outputs, list(entry.arguments))
-        if not scratch:
-            entry.erase_argument(count - 1)
-            type_ = ir.FunctionType.get([binding] * (count - 1), [])
-            function.attributes["function_type"] = ir.TypeAttr.get(type_)
-        return scratch
-    except UnsupportedError:
-        executable.erase()
-        raise
+    targets: Sequence[View],
+) -> None:
+    """Write the code of a loop.
 
-
-def _export(name: str) -> None:
-    string = ir.StringAttr.get
-    export = ir.Operation.create(
-        "stream.executable.export",
-        attributes={
-            "function_ref": ir.FlatSymbolRefAttr.get(name),
-            "sym_name": string(name),
-            "sym_visibility": string("public"),
-        },
-        regions=1,
-    )
-    with ir.InsertionPoint(export.regions[0].blocks.append()):
-        one = number(index(), 1)
-        ir.Operation.create("stream.return", operands=[one, one, one])
-
-
-def _code(
-    op: ir.Operation,
-    captured: Sequence[ir.Value],
-    repeated: Sequence[ir.Operation],
-    used: Sequence[bool],
-    inputs: Sequence[ir.RankedTensorType],
-    outputs: Sequence[ir.RankedTensorType],
-    bindings: list[ir.Value],
-) -> int:
-    zero = number(index(), 0)
-    *arrays, last = bindings
-    memories = [
-        _subspan(b, zero, [], ir.MemRefType.get([size_of(t)], stored_type(t.element_type)))
-        for b, t in zip(arrays, (*inputs, *outputs), strict=True)
-    ]
-    dynamic = ir.ShapedType.get_dynamic_size()
-    i8 = ir.IntegerType.get_signless(8)
-    bytes_ = number(index(), 1)
-    scratch = _subspan(last, zero, [bytes_], ir.MemRefType.get([dynamic], i8))
-    start = number(index(), 0).owner.operation
-    before_loops = number(index(), 0).owner.operation
-    kernel = Kernel(start, before_loops, scratch, _RULES)
-    targets = iter(
-        View(Buffer(m, t.element_type, 0), tuple(t.shape), dense(t.shape), t.element_type)
-        for m, t in zip(memories[len(inputs) :], outputs, strict=True)
-    )
-    for old, memory, type_ in zip(captured, memories, inputs, strict=False):
-        view = View(
-            Buffer(memory, type_.element_type),
-            tuple(type_.shape),
-            dense(type_.shape),
-            type_.element_type,
-        )
-        kernel.set(old, view)
+    Raises:
+      UnsupportedError: it is unsupported, or too long for one thread.
+    """
     for broadcast in repeated:
         kernel.operation(broadcast)
-    places = [next(targets) if use else None for use in used]
+    given = iter(targets)
+    places = [next(given) if use else None for use in used]
     kernel.current = op.block
     results = loop(kernel, op, places)
     for layout, place in zip(results, places, strict=True):
         if place is not None and layout != place:
             kernel.copy(layout, place)
-    ir.Operation.create("func.return")
     lost, loops = _lost(kernel, available_cores()), max(kernel.loops, 1.0)
     if lost > _LONGEST * loops:
         raise UnsupportedError(
@@ -300,49 +215,9 @@ def _code(
         raise UnsupportedError(
             f"{kernel.loops:.0f} nests of loops take {kernel.work:.0f} instructions"
         )
-    if kernel.scratch_bytes:
-        value = ir.IntegerAttr.get(index(), kernel.scratch_bytes)
-        bytes_.owner.operation.attributes["value"] = value
-    else:
-        scratch.owner.operation.erase()
-    return kernel.scratch_bytes
 
 
 def _lost(kernel: Kernel, cores: int) -> float:
     """The instructions that a kernel takes more than the threads of separate kernels."""
     separate = kernel.work - kernel.shared + _ACCESS * kernel.accesses
     return kernel.work - separate / cores
-
-
-def _subspan(
-    binding: ir.Value, zero: ir.Value, sizes: Sequence[ir.Value], type_: ir.Type
-) -> ir.Value:
-    return ir.Operation.create(
-        "stream.binding.subspan", results=[type_], operands=[binding, zero, *sizes]
-    ).results[0]
-
-
-def _dispatch(
-    name: str,
-    operands: Sequence[ir.Value],
-    outputs: Sequence[ir.RankedTensorType],
-    scratch: int,
-) -> list[ir.Value]:
-    i8 = ir.IntegerType.get_signless(8)
-    results = [t for t in distinct(outputs) if t is not None]
-    if scratch:
-        results.append(ir.RankedTensorType.get([scratch], i8))
-    entry = ir.SymbolRefAttr.get([name, name])
-    tied = [ir.IntegerAttr.get(index(), -1)] * len(results)
-    return list(
-        ir.Operation.create(
-            "flow.dispatch",
-            results=results,
-            operands=list(operands),
-            attributes={
-                "entry_points": ir.ArrayAttr.get([entry]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(operands), 0, 0]),
-                "tied_operands": ir.ArrayAttr.get(tied),
-            },
-        ).results
-    )

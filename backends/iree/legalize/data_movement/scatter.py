@@ -7,7 +7,9 @@ The faults of IREE 3.13, and the remedies:
 - An unsigned start of 64 bits is taken for a signed one, and clamped to 0 if it is 2^63 or more.
 - An index out of bounds writes beyond the buffer. Such updates go to an additional row, which is
   sliced off afterwards. Appending that row also copies the operand, so that an update computed from
-  the operand never reads what the scatter has overwritten.
+  the operand never reads what the scatter has overwritten. On CPUs, a kernel of our own scatters
+  numbers of most dtypes into such a copy, and skips these updates
+  (`array_kernels.single_ops`).
 - A gather out of bounds reads beyond the buffer. Its start indices are clamped first.
 - An array that is updated by a slice of itself is overwritten while it is read. A barrier precedes
   the update.
@@ -24,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.array_kernels.single_ops import has_scatter_kernels
 from gnomon.backends.iree.legalize.data_movement.storage import Storage, storage_of
 from gnomon.backends.iree.legalize.fusion.stored_values import is_widened
-from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import (
@@ -102,7 +106,7 @@ def _component(starts: ir.Value, k: int) -> ir.Value:
 # ---------------------------------------------------------------------------------------- scatters
 
 
-def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
+def _scatter(inst: Instance, target: Target) -> Sequence[ir.Value] | None:
     operand_type, indices_type, updates_type = inst.operand_types
     if operand_type.size == 0 or updates_type.size == 0:
         return [inst.operands[0]]
@@ -142,7 +146,7 @@ def _scatter(inst: Instance) -> Sequence[ir.Value] | None:
     rows = reshape(rows, (count, width))
     new_count = updates_type.size // width
     new_rows = reshape(transpose(updates, order), (new_count, width))
-    written = _scatter_rows(inst, storage, rows, numbers, new_rows)
+    written = _scatter_rows(inst, storage, rows, numbers, new_rows, target)
     ordered = reshape(written, [shape[d] for d in (*places, *whole)])
     back = [(*places, *whole).index(d) for d in range(rank)]
     return [storage.load(transpose(ordered, back), operand_type)]
@@ -188,21 +192,31 @@ def _row_numbers(
 
 
 def _scatter_rows(
-    inst: Instance, storage: Storage, rows: ir.Value, numbers: ir.Value, new_rows: ir.Value
+    inst: Instance,
+    storage: Storage,
+    rows: ir.Value,
+    numbers: ir.Value,
+    new_rows: ir.Value,
+    target: Target,
 ) -> ir.Value:
-    """Scatter whole rows into a copy with one more row, for updates that are out of bounds."""
+    """Scatter whole rows, without those out of bounds, which a kernel of ours skips.
+
+    For kernels of the compiler, they go to one more row of a copy.
+    """
     type_ = type_of(rows)
     count, width = type_.shape
     if type_of(new_rows).shape[0] == 1:
         return _update_row(storage.op, rows, reshape(numbers, ()), new_rows)
-    spare = full(type_.with_shape((1, width)), 0)
-    copy = ops.concatenate(rows, spare, dimension=0)
     params = {
         **Dimensions((1,), (0,), (0,), (), ()).as_scatter(),
         "mode": "promise_in_bounds",
         "unique_indices": inst.params["unique_indices"],
         "indices_are_sorted": False,
     }
+    if has_scatter_kernels(type_.dtype, target):
+        return getattr(ops, storage.op)(rows, numbers, new_rows, **params)
+    spare = full(type_.with_shape((1, width)), 0)
+    copy = ops.concatenate(rows, spare, dimension=0)
     if is_floating(type_.dtype) and is_widened(new_rows):
         # IREE repeats widening conversions of floats in the kernels that use them, and for CUDA
         # rejects a scatter that contains one.
@@ -312,17 +326,9 @@ def _stored(inst: Instance) -> Sequence[ir.Value] | None:
     return [storage.load(result, inst.type)]
 
 
+_SCATTERS = tuple(f"gnomon.scatter{suffix}" for suffix in ("", "_add", "_mul", "_min", "_max"))
+
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        (
-            "gnomon.scatter",
-            "gnomon.scatter_add",
-            "gnomon.scatter_mul",
-            "gnomon.scatter_min",
-            "gnomon.scatter_max",
-        ),
-        _scatter,
-    ),
     "gnomon.gather": _gather,
     "gnomon.dynamic_slice": _dynamic_slice,
     "gnomon.dynamic_update_slice": _dynamic_update_slice,
@@ -330,6 +336,10 @@ _RULES: dict[str, Rule] = {
         ("gnomon.rev", "gnomon.cumsum", "gnomon.cumprod", "gnomon.cummax", "gnomon.cummin"), _stored
     ),
 }
+
+
+def _rules(target: Target) -> dict[str, Rule]:
+    return {**_RULES, **dict.fromkeys(_SCATTERS, lambda inst: _scatter(inst, target))}
 
 
 LEGALIZATIONS = (
@@ -343,6 +353,6 @@ LEGALIZATIONS = (
         "overwrites an operand while the update is computed from it",
         texts=("updates_by_their_own_operand", "gathers_out_of_bounds"),
         reproducer="an update of x at 3 by `x[:5]` reads what it has written",
-        rules=always(_RULES),
+        rules=_rules,
     ),
 )

@@ -2,7 +2,8 @@
 
 Keys become signed integers in sorting order, and the position along the dimension is the last key.
 So the order is strict, and any sort is stable. Only keys and positions are sorted; the operands are
-then gathered by position. There are three ways to sort:
+then gathered by position. On CPUs, a kernel selects the first few, see
+`array_kernels.selections`. Otherwise there are three ways to sort:
 
 - If comparing all pairs of a row is cheap, that is done. On CPUs, the compiler's own sort does it
   in one kernel for all rows. On devices, an element's position is the number of elements before it:
@@ -21,6 +22,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.array_kernels.single_ops import selects
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
@@ -243,13 +245,21 @@ def _sort(inst: Instance, target: Target) -> Sequence[ir.Value] | None:
     return [_take(x, order, dimension) for x in inst.operands]
 
 
+def _first(keys: ir.Value, k: int, target: Target) -> ir.Value:
+    """The positions of the ``k`` largest keys of each row, in descending order."""
+    if selects(type_of(keys), k, target):
+        # This is what the op is lowered to, which becomes a kernel.
+        return ops.top_k(keys, k=k, axis=1)[1]
+    return slice_along(_permutation([ops.not_(keys)], target), 1, 0, k)
+
+
 def _top_k(inst: Instance, target: Target) -> Sequence[ir.Value] | None:
     (x,), (type_,) = inst.operands, inst.operand_types
     axis, k = inst.params["axis"], inst.params["k"]
     if inst.result_types[0].size == 0:
         return [full(t, 0) for t in inst.result_types]
     (ascending,) = _ordered(x, total=True)
-    order = slice_along(_permutation([_matrix(ops.not_(ascending), axis)], target), 1, 0, k)
+    order = _first(_matrix(ascending, axis), k, target)
     others = [n for d, n in enumerate(type_.shape) if d != axis]
     positions = move_dim(reshape(order, (*others, k)), type_.rank - 1, axis)
     return [_take(x, order, axis), positions]
@@ -273,7 +283,8 @@ def sorting_rules(target: Target) -> dict[str, Rule]:
         def on_host(inst: Instance) -> Sequence[ir.Value] | None:
             type_ = inst.operand_types[0]
             empty = any(t.size == 0 for t in (type_, *inst.result_types))
-            if empty or _is_cheap(type_, inst.params[parameter]):
+            selected = "k" in inst.params and selects(type_, inst.params["k"], target)
+            if empty or selected or _is_cheap(type_, inst.params[parameter]):
                 return rule(inst)
             return call_on_host(inst)
 

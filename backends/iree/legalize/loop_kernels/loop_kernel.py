@@ -127,7 +127,9 @@ def distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTenso
     return stored_types
 
 
-def _cast(value: ir.Value, type_: ir.Type, of_bools: bool, block: ir.Block) -> ir.Value:
+def _cast(
+    value: ir.Value, type_: ir.Type, of_bools: bool, block: ir.Block | ir.Operation
+) -> ir.Value:
     if value.type == type_:
         return value
     name = "stablehlo.convert" if of_bools else "stablehlo.bitcast_convert"
@@ -136,13 +138,15 @@ def _cast(value: ir.Value, type_: ir.Type, of_bools: bool, block: ir.Block) -> i
     ).results[0]
 
 
-def as_stored(value: ir.Value, block: ir.Block) -> ir.Value:
-    """A tensor as a kernel takes it."""
+def as_stored(value: ir.Value, block: ir.Block | ir.Operation) -> ir.Value:
+    """A tensor as a kernel takes it; emits at the end of a block, or before an op."""
     return _cast(value, storage(value.type), kind_of(value.type.element_type) == "b", block)
 
 
-def as_unstored(value: ir.Value, type_: ir.RankedTensorType, block: ir.Block) -> ir.Value:
-    """The tensor of a type that a kernel has stored."""
+def as_unstored(
+    value: ir.Value, type_: ir.RankedTensorType, block: ir.Block | ir.Operation
+) -> ir.Value:
+    """The tensor of a type that a kernel has stored; emits where `as_stored` does."""
     stored = storage(type_)
     if value.type != stored:
         value = ir.Operation.create(

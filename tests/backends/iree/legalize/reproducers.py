@@ -203,8 +203,11 @@ REPRODUCERS = {
     ),
     "series": Reproducer(special.digamma, (np.linspace(-3.9, -0.01, 999, dtype=f32),), 1e-5),
     "sorts": Reproducer(
-        lambda k, x: lax.sort((k, x), num_keys=1)[1], (np.arange(8, dtype=i32) % 2, ROW)
+        lambda k, x: lax.sort((k, x), num_keys=1)[1],
+        (np.arange(8, dtype=i32) % 2, ROW),
+        beside=("single-op-kernels",),
     ),
+    "single-op-kernels": Reproducer(lambda x: lax.top_k(x, 5)[1], (np.arange(8, dtype=i32) % 2,)),
     "complex-parts": Reproducer(gnp.sin, (np.array([1e-9 + 1e-9j], c64),), 1e-15),
     "windows": Reproducer(_pools, (CUBE,), 1e-5, PORTABLE),
     "padded-spreads": Reproducer(

@@ -203,7 +203,9 @@ def _grown(x: Any) -> Any:
         (_grown, (40, 40), True),
         # Long products gain from several threads.
         (_grown, (160, 160), False),
-        (lambda x: lax.fori_loop(0, 9, lambda _, x: gnp.sort(x) + 1, x), (40,), False),
+        (lambda x: lax.fori_loop(0, 9, lambda _, x: gnp.sort(x) + 1, x), (40,), True),
+        # Long sorts call NumPy.
+        (lambda x: lax.fori_loop(0, 9, lambda _, x: gnp.sort(x) + 1, x), (400,), False),
         # Complex numbers are pairs of real ones.
         (lambda x: lax.fori_loop(0, 9, lambda _, x: x * (1 + 1j), x + 0j), (40,), True),
     ],
