@@ -28,6 +28,10 @@ T = TypeVar("T")
 # disabled: `Link` detects lost processes instead.
 _NEVER = 10**6
 
+# The longest time in seconds that the end of the program waits for a call of jaxlib which a lost
+# process has interrupted; Gloo ends it in half a second.
+_TO_END_S = 5.0
+
 
 def _make_immortal(value: Any) -> None:
     """Never destroy a jaxlib object, whose destructor would wait for a process that is gone."""
@@ -70,7 +74,9 @@ class Connection:
         self._coordinator: Coordinator | None = None
         self._service: Any = None
         self._client: Any = None
-        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]]
+        self._calls = queue.SimpleQueue()
+        self._last_call: threading.Event | None = None
         host, port = parse_address(address)
         self._local_address = ""
         if process_id == 0:
@@ -160,7 +166,8 @@ class Connection:
                 answer.append((None, error))
             done.set()
 
-        self._calls.put(run)
+        self._last_call = threading.Event()
+        self._calls.put((run, self._last_call))
         while not done.wait(0.05):
             self._link.pause(0)
         result, error = answer[0]
@@ -172,7 +179,10 @@ class Connection:
 
     def _work(self) -> None:
         while True:
-            self._calls.get()()
+            call, ended = self._calls.get()
+            call()
+            del call  # with results that nobody waited for
+            ended.set()
 
     def pause(self, seconds: float) -> None:
         """Wait for a short time; see `World.pause`."""
@@ -274,6 +284,9 @@ class Connection:
             if error:
                 self._link.end_with(error)
             self.abandon()
+            if self._last_call is not None:
+                # If jaxlib's call returned to a Python that has ended, its thread would abort.
+                self._last_call.wait(_TO_END_S)
             return
         ended = self._link.end(self._shutdown_timeout)
         if not ended:

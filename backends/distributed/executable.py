@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +17,6 @@ from gnomon.backends.errors import DistributedError
 from gnomon.dialects.types import TensorType
 
 __all__ = ["Executable"]
-
-# XLA's threads see the lost connection within milliseconds.
-_TO_END_S = 1.0
 
 
 class Executable:
@@ -111,7 +107,6 @@ class Executable:
             # The call itself may wait for the other processes.
             outputs = start() if world is None else world.call(start)
         except DistributedError:
-            self._let_end()
             raise
         except RuntimeError as error:
             raise execution_error(error, f"the program {self.name} failed to start") from error
@@ -131,23 +126,11 @@ class Executable:
 
     def _status(self, parts: Sequence[Any]) -> int:
         """Wait for all devices of this process; return the status of the calls of Python."""
-        try:
-            values = [
-                int(Buffer(part, STATUS.shape, STATUS.dtype, device).to_numpy())
-                for part, device in zip(parts, self.local, strict=True)
-            ]
-        except DistributedError:
-            self._let_end()
-            raise
+        values = [
+            int(Buffer(part, STATUS.shape, STATUS.dtype, device).to_numpy())
+            for part, device in zip(parts, self.local, strict=True)
+        ]
         return values[0]
-
-    def _let_end(self) -> None:
-        """Give XLA's threads time to end a program that a lost process has interrupted.
-
-        They release its Python functions then. If the interpreter ended before, it would abort.
-        """
-        if self._called is not None:
-            time.sleep(_TO_END_S)
 
     def as_text(self) -> str:
         """The optimized HLO of the program."""
