@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
+import operator
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -171,6 +174,68 @@ def test_globals_of_a_function_that_bears_the_name_of_ours(monkeypatch: pytest.M
     for factor in (2.0, 3.0):
         monkeypatch.setitem(globals(), "FACTOR", factor)
         assert lax.map(function, gnp.ones(1)).tolist() == [factor]
+
+
+def times_factor(x: Any, y: Any = 0.0) -> Any:
+    return (x + y) * FACTOR
+
+
+WRAPPED = {
+    "Partial": gn.tree_util.Partial(times_factor),
+    "np.vectorize": np.vectorize(lambda x: x * FACTOR),
+    "np.frompyfunc": np.frompyfunc(times_factor, 1, 1),
+    "frompyfunc": gnp.frompyfunc(lambda x, y: (x + y) * FACTOR, 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_functions_in_objects_may_read_globals(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = WRAPPED[name]
+
+    def body(x: Any) -> Any:
+        return function(x, 0.0) if name == "frompyfunc" else x * float(function(1.0))
+
+    for factor in (2.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        assert lax.map(body, gnp.ones(1)).tolist() == [factor]
+
+
+def test_polynomials_of_numpy_may_change() -> None:
+    polynomial = np.poly1d([1.0, 2.0])
+    for coefficient in (2.0, 3.0):
+        polynomial.coeffs[1] = coefficient
+        expected = [1 + coefficient]
+        assert lax.map(lambda x: x * polynomial(1.0), gnp.ones(1)).tolist() == expected
+
+
+show = print
+
+
+def test_builtin_functions_with_effects_by_other_names(capsys: pytest.CaptureFixture[str]) -> None:
+    def body(x: Any) -> Any:
+        show("traced")
+        return x * perf_counter()
+
+    results = {float(lax.map(body, gnp.ones(1))[0]) for _ in range(2)}
+    assert len(results) == 2
+    assert capsys.readouterr().out.count("traced") >= 2
+
+
+@pytest.mark.parametrize("function", [math.sin, abs, operator.neg])
+def test_builtin_functions_that_compute_are_constants(function: Callable[..., Any]) -> None:
+    def call() -> Any:
+        return lax.map(lambda x: x * function(2), gnp.ones(1))
+
+    assert traces(call) > 0
+    assert traces(call) == 0
+
+
+def test_types_and_ufuncs_are_constants() -> None:
+    def call() -> Any:
+        return lax.map(lambda x: gnp.float32(x) + np.sin(np.float32(1)), gnp.ones(1))
+
+    assert traces(call) > 0
+    assert traces(call) == 0
 
 
 class Scaled(NamedTuple):

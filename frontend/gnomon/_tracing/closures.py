@@ -21,6 +21,7 @@ import numpy as np
 
 from gnomon._arrays.concrete import ConcreteArray
 from gnomon._native import Dispatcher
+from gnomon._trees.partial import Partial
 
 __all__ = ["Closure", "closure_of"]
 
@@ -114,12 +115,10 @@ class _Reader:
             return _Same(value, weak=True)
         if kind is tuple:
             return (kind, *[self.of(item) for item in value])
-        if kind is functools.partial:
+        if kind is functools.partial or kind is Partial:
             items = (value.func, *value.args, *value.keywords.values())
-            return ("partial", tuple(value.keywords), *[self.of(item) for item in items])
-        if kind is types.BuiltinFunctionType and isinstance(
-            value.__self__, (types.ModuleType, type(None))
-        ):
+            return (kind, tuple(value.keywords), *[self.of(item) for item in items])
+        if kind is types.BuiltinFunctionType and _is_pure_builtin(value):
             return _Same(value, weak=False)
         self._names_numpy |= value is np
         if _is_constant(value):
@@ -162,6 +161,15 @@ def _is_of_package(module: Any) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in _PACKAGES
 
 
+def _is_pure_builtin(function: types.BuiltinFunctionType) -> bool:
+    """Whether a function in native code only computes: not one of `time` or `os`, nor `print`."""
+    if not isinstance(function.__self__, types.ModuleType):
+        return False  # a method of an object, which may have a state
+    module = str(function.__module__).lstrip("_")
+    is_known = module == "builtins" or _is_of_package(module)
+    return is_known and function.__name__ not in _IMPURE
+
+
 def _is_constant(value: Any) -> bool:
     """Whether a value other than a function or an array never changes."""
     if isinstance(value, types.ModuleType):
@@ -173,16 +181,16 @@ def _is_constant(value: Any) -> bool:
             or _is_of_package(value.__module__)
             or _is_plain_namedtuple(value)
         )
-    if isinstance(value, (np.ufunc, np.dtype)):
+    if isinstance(value, np.ufunc):
+        # `np.frompyfunc` makes functions of the user ufuncs on objects.
+        return any(not set(types_) <= set("O->") for types_ in value.types)
+    if isinstance(value, np.dtype):
         return True
     if isinstance(value, Dispatcher):
         return True  # A jitted function ignores later changes of what it closes over.
-    # Such as a ufunc, but not a function of the user with a custom derivative.
-    return (
-        callable(value)
-        and _is_of_package(type(value).__module__)
-        and not hasattr(value, "__wrapped__")
-    )
+    # Not any other object of ours or NumPy's: it may hold a function of the user, or change.
+    is_scalar_type = type(value).__module__.startswith("gnomon.") and callable(value)
+    return is_scalar_type and isinstance(getattr(value, "dtype", None), np.dtype)
 
 
 def _is_plain_namedtuple(kind: type) -> bool:
