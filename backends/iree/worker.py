@@ -31,6 +31,7 @@ import signal
 import struct
 import sys
 import threading
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -300,6 +301,21 @@ def _is_computed(ir: CompilerIR, value: int) -> bool:
     return False
 
 
+def _leave_out_bindings() -> None:
+    """Let ``iree.compiler.api`` be imported without the packages that contain it.
+
+    They import MLIR's bindings and NumPy, which `compiler_ir` replaces: 160 of the 240 ms of
+    processor time that the start of this process takes.
+    """
+    for name in ("iree.compiler", "iree.compiler._mlir_libs"):
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            package = types.ModuleType(name)
+            package.__spec__ = spec
+            package.__path__ = list(spec.submodule_search_locations)
+            sys.modules[name] = package
+
+
 def _rename_temporary_folder() -> None:
     """Give the temporary folder a name without special characters for the linker.
 
@@ -333,6 +349,7 @@ def main() -> None:
     if setup.get("serve"):
         serve = _other_compiler(str(setup["serve"]))
     else:
+        _leave_out_bindings()
         from iree.compiler import api  # noqa: PLC0415
 
         process_flags = cast(list[str], setup["process_flags"])
