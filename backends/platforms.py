@@ -10,6 +10,7 @@ Environment:
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import threading
@@ -32,6 +33,7 @@ __all__ = [
     "host_engine",
     "known",
     "plugins",
+    "prestart_host_compiler",
     "register",
     "selected",
     "set_host_device_count",
@@ -47,8 +49,7 @@ _ALIASES = {"gpu": ("cuda", "rocm")}
 # The function that returns the host's device without creating its backend.
 _HOST_DEVICE = "gnomon.backends.iree.device:cpu_device"
 
-# The function that starts the compiler's process before the host's backend is imported, which takes
-# longer, if it is sure to be needed.
+# The function that starts the compiler's process if it is sure to be needed.
 _HOST_COMPILER = "gnomon.backends.iree.compiler:prestart_if_nothing_is_cached"
 
 # The `module:function` that creates the backend of a platform from its name. A string, so that a
@@ -261,11 +262,21 @@ def compiler_for(target: str) -> tuple[Any, str]:
     return _import(_IREE)(target), rest
 
 
+@functools.cache
+def prestart_host_compiler() -> None:
+    """Start the compiler of the host's programs in the background if the first one needs it.
+
+    The start takes longer than tracing and lowering a small program, including their imports.
+    """
+    if _FACTORIES.get(HOST_PLATFORM) == _IREE:
+        _import(_HOST_COMPILER)()
+
+
 def _make(name: str) -> Backend:
     factory: Any = _FACTORIES.get(name)
     # The backends of other platforms are also created to list their devices.
-    if name == HOST_PLATFORM and factory == _IREE:
-        _import(_HOST_COMPILER)()
+    if name == HOST_PLATFORM:
+        prestart_host_compiler()
     if name in plugins() and not callable(factory):
         if name == HOST_PLATFORM:
             raise ValueError(

@@ -20,6 +20,7 @@ from gnomon.backends.iree.compiler import (
     compile_artifact,
     compile_with_flags,
     executable_key,
+    prestart_if_possible,
 )
 from gnomon.backends.iree.device import Device, cpu_device, devices_of
 from gnomon.backends.iree.dynamic.executable import SizedExecutable
@@ -121,6 +122,9 @@ class IreeBackend:
             key = program_cache.key_of(program, self.target)
         found = None if key is None else program_cache.find(key)
         if found is None:
+            if key is not None:
+                # The process starts while this one lowers the program.
+                prestart_if_possible(self.target)
             artifact = self.lower(program)
             artifact.plan = replace(artifact.plan, program_key=key)
             return artifact

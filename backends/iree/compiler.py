@@ -67,6 +67,7 @@ __all__ = [
     "compiler_version",
     "prestart",
     "prestart_if_nothing_is_cached",
+    "prestart_if_possible",
     "shutdown",
     "surroundings",
 ]
@@ -122,14 +123,17 @@ def prestart(target: Target) -> None:
     COMPILER.start([flag.name for flag in target.process_flags])
 
 
-def prestart_if_nothing_is_cached() -> None:
-    """Start the compiler's process if the first program for this machine is sure to need it.
-
-    What prevents the start is reported by the first compilation.
-    """
+def prestart_if_possible(target: Target) -> None:
+    """Start the compiler's process; the first compilation reports what prevents it."""
     with contextlib.suppress(CompilerUnavailable, OSError, ValueError):
+        prestart(target)
+
+
+def prestart_if_nothing_is_cached() -> None:
+    """Start the compiler's process if the first program for this machine is sure to need it."""
+    with contextlib.suppress(ValueError):
         if (cache := default_cache()) is None or cache.is_empty():
-            prestart(find_target("cpu"))
+            prestart_if_possible(find_target("cpu"))
 
 
 def shutdown() -> None:

@@ -69,6 +69,7 @@ from gnomon._tracing.function import (
 )
 from gnomon._tracing.stack import outside_of_traces, program_memo, program_platform, staging, state
 from gnomon._tracing.trace import Tracer, is_tracer
+from gnomon.backends import platforms
 from gnomon.backends.errors import BackendUnavailable
 
 __all__ = ["JitFunction", "clear_caches", "jit"]
@@ -299,7 +300,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
                 return self._fun(*args, **kwargs)
             call = Call(self._roles, args, kwargs)
             start = log_cache_miss(self._fun, call) if watches_compilation() else None
-            traced, place, shardings = self._trace_with_place(call)
+            traced, place, shardings = self._trace_with_place(call, compiles=True)
             if start is not None:
                 log_finished("tracing", self._fun, start, level_of_messages())
             check_execution(f"jit of {name_of(self._fun)}")
@@ -412,9 +413,17 @@ class JitFunction(Dispatcher, Generic[P, R]):
         log()
         return compiled
 
-    def _trace_with_place(self, call: Call) -> tuple[Traced, tuple[Device, bool], Shardings]:
-        """Trace for the device that the program will run on; return it with the trace."""
+    def _trace_with_place(
+        self, call: Call, *, compiles: bool = False
+    ) -> tuple[Traced, tuple[Device, bool], Shardings]:
+        """Trace for the device that the program will run on; return it with the trace.
+
+        Args:
+          compiles: whether the program will be compiled at once.
+        """
         place = self._place_of(call, (), None)
+        if compiles and in_host_memory(place[0]):
+            platforms.prestart_host_compiler()
         while True:
             with outside_of_traces(), program_platform(place[0].platform) as asked:
                 key = self._memo_key(call, [aval_of(leaf) for leaf in call.leaves])
