@@ -19,17 +19,15 @@ __all__ = [
     "READ_IN_PLACE",
     "REARRANGES",
     "SAME_BUFFER",
+    "SCATTERS",
     "UPDATES",
     "name_of",
 ]
 
+SCATTERS: Final = frozenset({"scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max"})
+
 # The result is written into the buffer of the first operand, if nothing else needs that buffer.
-UPDATES: Final = frozenset(
-    {
-        *("dynamic_update_slice", "scatter"),
-        *("scatter_add", "scatter_mul", "scatter_min", "scatter_max"),
-    }
-)
+UPDATES: Final = SCATTERS | {"dynamic_update_slice"}
 
 # The result is the buffer of the operand: the same bytes in the same order.
 SAME_BUFFER: Final = frozenset({"reshape", "bitcast_convert", "optimization_barrier"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from gnomon.backends.iree.legalize.aliases import SAME_BUFFER, UPDATES, name_of
+from gnomon.backends.iree.legalize.aliases import SAME_BUFFER, SCATTERS, UPDATES, name_of
 from gnomon.backends.iree.legalize.array_kernels.array_kernel import array_kernel, largest_value
 from gnomon.backends.iree.legalize.control.copies import copy_of
 from gnomon.backends.iree.legalize.control.counters import Counter, counter_of
@@ -48,7 +48,9 @@ def _may_alias(use: ir.OpOperand) -> bool:
     op = use.owner.operation
     if op.name in CONTROL_FLOW or len(op.results) == 0:
         return True
-    return name_of(op) in SAME_BUFFER | UPDATES
+    # A scatter's kernel reads its updates, and writes only into the buffer of the first operand.
+    is_read = name_of(op) in SCATTERS and use.operand_number > 0
+    return name_of(op) in SAME_BUFFER | UPDATES and not is_read
 
 
 def _is_in_branch(block: ir.Block) -> bool:

@@ -46,7 +46,7 @@ from gnomon.dialects.emit import (
 from gnomon.dialects.indexing.windows import Dimensions, Dims
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
-from gnomon.dialects.types import SIGNED, TensorType, is_floating, type_of
+from gnomon.dialects.types import SIGNED, TensorType, type_of
 
 __all__ = ["LEGALIZATIONS"]
 
@@ -217,12 +217,22 @@ def _scatter_rows(
         return getattr(ops, storage.op)(rows, numbers, new_rows, **params)
     spare = full(type_.with_shape((1, width)), 0)
     copy = ops.concatenate(rows, spare, dimension=0)
-    if is_floating(type_.dtype) and is_widened(new_rows):
-        # IREE repeats widening conversions of floats in the kernels that use them, and for CUDA
-        # rejects a scatter that contains one.
-        (new_rows,) = ops.optimization_barrier.build([new_rows], {})
+    numbers, new_rows = map(_stored_if_widened, (numbers, new_rows))
     written = getattr(ops, storage.op)(copy, numbers, new_rows, **params)
     return slice_along(written, 0, 0, count)
+
+
+def _stored_if_widened(value: ir.Value) -> ir.Value:
+    """A value that a scatter reads, from memory if it is converted from a narrower dtype.
+
+    IREE repeats widening conversions in the kernels that use them. For CUDA it rejects a scatter
+    that contains one. For CPUs it converts all elements first, into memory on the stack, of which
+    it allows 32 KiB.
+    """
+    if not is_widened(value):
+        return value
+    (stored,) = ops.optimization_barrier.build([value], {})
+    return stored
 
 
 # The op that combines the old row and the update.

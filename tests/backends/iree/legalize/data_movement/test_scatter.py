@@ -340,3 +340,51 @@ def test_large_unsigned_starts_are_clamped_to_the_end() -> None:
 
 def slice_of_two(x: ir.Value) -> ir.Value:
     return ops.slice(x, start=(4,), limit=(6,), strides=(1,))
+
+
+def test_many_updates_and_indices_of_narrower_dtypes() -> None:
+    """Converted in the scatter's kernel, they would not fit on its stack."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 65, (4, 64), np.int32)
+    small = rng.integers(-8, 8, (4, 64, 128), np.int8)
+    few = rng.integers(0, 50, 16384, np.uint8)
+
+    def add(dtype: Any, rows: Any, updates: Any) -> Any:
+        return gnp.zeros((65, 128), dtype).at[rows].add(updates.astype(dtype))
+
+    def counts(rows: Any, updates: Any, few: Any) -> Any:
+        sums = [add(dtype, rows, updates) for dtype in ("int32", "int16", "float32")]
+        return *sums, add("int32", rows, updates > 0), gnp.bincount(few, length=50)
+
+    found = gn.jit(counts)(rows, small, few)
+    expected = np.zeros((65, 128), np.int32)
+    np.add.at(expected, rows, small)
+    positive = np.zeros((65, 128), np.int32)
+    np.add.at(positive, rows, small > 0)
+    for sums in found[:3]:
+        np.testing.assert_array_equal(sums, expected.astype(sums.dtype))
+    np.testing.assert_array_equal(found[3], positive)
+    np.testing.assert_array_equal(found[4], np.bincount(few, minlength=50))
+    flags = gn.jit(lambda rows, flags: add("int32", rows, flags))(rows, small > 0)
+    np.testing.assert_array_equal(flags, positive)
+
+
+def test_updates_that_a_loop_computed_are_widened_before_the_scatter() -> None:
+    """The first form of the program compiles: its scatter does not convert the updates."""
+
+    def total(x: Any, rows: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            return gnp.sort(carry * 2, axis=-1), None
+
+        updates, _ = lax.scan(step, x, None, length=2)
+        return gnp.zeros((65, 128), gnp.bfloat16).at[rows].add(updates)
+
+    x = np.ones((4, 64, 128), gnp.bfloat16)
+    rows = np.arange(256, dtype=np.int32).reshape(4, 64) % 65
+    traced = gn.jit(total).lower(x, rows)._artifact
+    assert traced.plan.form is not None
+    assert BACKEND.executable_bytes(traced)
+    counted = np.zeros(65, np.float32)
+    np.add.at(counted, rows, 4)
+    expected = np.broadcast_to(counted[:, None], (65, 128))
+    np.testing.assert_array_equal(gn.jit(total)(x, rows).astype(np.float32), expected)
