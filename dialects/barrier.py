@@ -21,7 +21,7 @@ def _evaluate(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return arrays
 
 
-def _barred(values: Tangents) -> list[ir.Value | None]:
+def _with_barrier(values: Tangents) -> list[ir.Value | None]:
     """Put a barrier around the values that are not symbolic zeros."""
     given = [v for v in values if v is not None]
     barred = iter(optimization_barrier.build(given, {}) if given else ())
@@ -32,7 +32,7 @@ def _transpose(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
     wanted = [ct if keep else None for ct, keep in zip(cotangents, linear, strict=True)]
-    return _barred(wanted)
+    return _with_barrier(wanted)
 
 
 def _batch(
@@ -49,7 +49,7 @@ optimization_barrier = Op(
     results=None,
     infer=_infer,
     evaluate=_evaluate,
-    jvp=lambda inst, outs, tangents: _barred(tangents),
+    jvp=lambda inst, outs, tangents: _with_barrier(tangents),
     transpose=_transpose,
     batch=_batch,
     sharding=sharding_rules.each_operand,

@@ -67,10 +67,10 @@ def _movement(
 
     def within(params: Params) -> Callable[[ir.Value, int], ir.Value]:
         # For the movement, the dimension of groups is one more dimension of each member's value.
-        def act(x: ir.Value, size: int) -> ir.Value:
+        def moved(x: ir.Value, size: int) -> ir.Value:
             return at_dim(*move(x, 1, size, inner(params)), size, 1)
 
-        return act
+        return moved
 
     def batch(
         inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis

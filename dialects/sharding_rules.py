@@ -319,7 +319,7 @@ def reshaped(use: SplitUse) -> list[Split]:
         if not any(axes):
             continue
         if len(changed) > 1:
-            raise _unclear(use)
+            raise _ambiguous_result(use)
         if len(axes) == len(places) == 1:
             split[places[0]] = axes[0]
         elif len(places) == 1:
@@ -330,11 +330,11 @@ def reshaped(use: SplitUse) -> list[Split]:
             ):
                 split[place] = part
         else:
-            raise _unclear(use)
+            raise _ambiguous_result(use)
     return [_checked(use, split, result)]
 
 
-def _unclear(use: SplitUse) -> ShardingRuleError:
+def _ambiguous_result(use: SplitUse) -> ShardingRuleError:
     return use.fail(
         f"of {use.typed(0)} to {tuple(use.results[0])}: the sharding of the result does not follow "
         "from that of the operand. Specify it with out_sharding="
@@ -370,7 +370,7 @@ def _merged(use: SplitUse, axes: Sequence[Axes]) -> Axes:
     while leading < len(axes) and axes[leading]:
         leading += 1
     if not leading or any(axes[leading:]):
-        raise _unclear(use)
+        raise _ambiguous_result(use)
     return tuple(axis for of_dimension in axes for axis in of_dimension)
 
 
@@ -384,7 +384,7 @@ def _divided(use: SplitUse, axes: Axes, sizes: Sequence[int]) -> list[Axes]:
             count -= 1
         part, rest = rest[:count], rest[count:]
         if rest and use.count(part) != size:
-            raise _unclear(use)
+            raise _ambiguous_result(use)
         made.append(part)
     return made
 

@@ -100,21 +100,21 @@ ge = _comparison("ge", ">=", np.greater_equal, REAL)
 # ------------------------------------------------------------------------------------- max and min
 
 
-def _share(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
+def _extremum_slope(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
     """The derivative of max or min in x: 1 if x is the result, 0 if y is, 0.5 if both are."""
     one = full_like(x, 1)
     taken = ops.select(ops.eq(x, out), one, full_like(x, 0))
     return ops.div(taken, ops.select(ops.eq(y, out), full_like(x, 2), one))
 
 
-_shares = (_share, lambda x, y, out: _share(y, x, out))
+_extremum_slopes = (_extremum_slope, lambda x, y, out: _extremum_slope(y, x, out))
 
 max_ = binary(
     "max",
     doc="the larger of x and y; nan if one is nan; logical or on bool",
     dtypes=ANY,
     evaluate=same_dtype(np.maximum),
-    jvp=_shares,
+    jvp=_extremum_slopes,
     lower=lambda inst: [larger(*inst.operands)],
 )
 min_ = binary(
@@ -122,7 +122,7 @@ min_ = binary(
     doc="the smaller of x and y; nan if one is nan; logical and on bool",
     dtypes=ANY,
     evaluate=same_dtype(np.minimum),
-    jvp=_shares,
+    jvp=_extremum_slopes,
     lower=lambda inst: [smaller(*inst.operands)],
 )
 

@@ -58,7 +58,7 @@ def _rest(o: Any, x: Pair) -> Pair:
     return Pair(found.high, o.sub(found.low, x.low))
 
 
-def _or_rest(o: Any, is_rest: Value, x: Pair) -> Value:
+def _complement_where(o: Any, is_rest: Value, x: Pair) -> Value:
     """A probability, or one minus it where ``is_rest``; not less than zero by rounding."""
     value = o.select(is_rest, joined(o, _rest(o, x)), joined(o, x))
     return o.max(value, _constant(o, value, 0))
@@ -76,7 +76,9 @@ def lower_probability(o: Any, loops: Any, a: Value, x: Value) -> Value:
     below, found = _by_loops(o, loops, a, x, o.max(a, _constant(o, a, 1)))
     above, expanded = _expanded(o, a, x)
     return o.select(
-        _is_expanded(o, a, x), _or_rest(o, above, expanded), _or_rest(o, o.not_(below), found)
+        _is_expanded(o, a, x),
+        _complement_where(o, above, expanded),
+        _complement_where(o, o.not_(below), found),
     )
 
 
@@ -86,12 +88,12 @@ def upper_probability(o: Any, loops: Any, a: Value, x: Value) -> Value:
     far, half = _constant(o, a, _FAR), _constant(o, a, 0.5)
     is_small = o.and_(is_below_one, o.lt(x, far))
     below, found = _by_loops(o, loops, a, x, o.select(is_below_one, far, a))
-    small = _of_small(o, o.select(is_small, a, half), o.select(is_small, x, half))
+    small = _upper_of_small_parameter(o, o.select(is_small, a, half), o.select(is_small, x, half))
     above, expanded = _expanded(o, a, x)
     return o.select(
         _is_expanded(o, a, x),
-        _or_rest(o, o.not_(above), expanded),
-        o.select(is_small, small, _or_rest(o, below, found)),
+        _complement_where(o, o.not_(above), expanded),
+        o.select(is_small, small, _complement_where(o, below, found)),
     )
 
 
@@ -163,7 +165,7 @@ def _fraction(o: Any, a: Value, x: Value, terms: Value) -> Pair:
 # ------------------------------------------------------------------------- small a, for Q
 
 
-def _of_small(o: Any, a: Value, x: Value) -> Value:
+def _upper_of_small_parameter(o: Any, a: Value, x: Value) -> Value:
     """Q of a < 1 and x < 0.5: -expm1(l) - exp(l) a t.
 
     Here exp(l) = x**a / gamma(a + 1), and t is the sum of (-x)**k / ((a + k) k!) from k = 1 on.

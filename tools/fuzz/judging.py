@@ -225,13 +225,13 @@ def distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The distance of elements; infinite if they differ and one of them is not finite."""
     with np.errstate(all="ignore"):
         if a.dtype.kind == "c":
-            off = np.hypot(_apart(a.real, b.real), _apart(a.imag, b.imag))
+            off = np.hypot(_distance(a.real, b.real), _distance(a.imag, b.imag))
         else:
-            off = _apart(a, b)
+            off = _distance(a, b)
     return np.asarray(off)
 
 
-def _apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     a, b = a.astype(np.float64), b.astype(np.float64)
     off = np.abs(a - b)
     off = np.where(np.isfinite(a) & np.isfinite(b), off, np.inf)

@@ -117,7 +117,7 @@ class _Reader:
             return (kind, *[self.of(item) for item in value])
         if kind is functools.partial or kind is Partial:
             items = (value.func, *value.args, *value.keywords.values())
-            return (kind, tuple(value.keywords), *[self.of(item) for item in items])
+            return (kind.__name__, tuple(value.keywords), *[self.of(item) for item in items])
         if kind is types.BuiltinFunctionType and _is_pure_builtin(value):
             return _Same(value, weak=False)
         self._names_numpy |= value is np

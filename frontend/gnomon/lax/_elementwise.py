@@ -118,20 +118,19 @@ def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
     return _document(function, name, summary, arguments, dtypes)
 
 
-def _with_accuracy(name: str, summary: str) -> Transcendental:
+def _with_accuracy(name: str, summary: str, dtypes: Dtypes = FLOAT_OR_COMPLEX) -> Transcendental:
     """Add JAX's parameter ``accuracy`` to a transcendental function."""
 
     def function(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
         _check_accuracy(name, accuracy)
         x = argument(name, x)
-        accept(name, x, FLOAT if name == "cbrt" else FLOAT_OR_COMPLEX)
+        accept(name, x, dtypes)
         return bind(getattr(ops, name), x)
 
     arguments = (
         "      x: an array or scalar.\n"
         "      accuracy: None, a `lax.AccuracyMode` or a `lax.Tolerance`; the result is the same."
     )
-    dtypes = FLOAT if name == "cbrt" else FLOAT_OR_COMPLEX
     return _document(function, name, summary, arguments, dtypes)
 
 
@@ -187,7 +186,7 @@ log1p = _with_accuracy("log1p", "Elementwise :math:`\\log(1 + x)`, accurate for 
 logistic = _with_accuracy("logistic", "Elementwise logistic function :math:`1 / (1 + e^{-x})`.")
 sqrt = _with_accuracy("sqrt", "Elementwise square root.")
 rsqrt = _with_accuracy("rsqrt", "Elementwise reciprocal square root :math:`1 / \\sqrt{x}`.")
-cbrt = _with_accuracy("cbrt", "Elementwise cube root; of negative numbers the negative one.")
+cbrt = _with_accuracy("cbrt", "Elementwise cube root; of negative numbers the negative one.", FLOAT)
 sin = _with_accuracy("sin", "Elementwise sine.")
 cos = _with_accuracy("cos", "Elementwise cosine.")
 tan = _with_accuracy("tan", "Elementwise tangent.")

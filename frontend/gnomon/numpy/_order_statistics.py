@@ -209,7 +209,7 @@ def nanquantile(
     return _quantile("nanquantile", a, q, axis, method, keepdims, weights, skip_nans=True)
 
 
-def _shares(name: str, q: Any) -> Array:
+def _fraction_of_percent(name: str, q: Any) -> Array:
     (percent,) = promoted(name, as_array(name, q, 1), inexact=True)
     return percent / 100
 
@@ -229,8 +229,8 @@ def percentile(
 ) -> Array:
     """`quantile` with fractions in percent, between 0 and 100."""
     _no_buffers("percentile", out, overwrite_input)
-    share = _shares("percentile", q)
-    return _quantile("percentile", a, share, axis, method, keepdims, weights, skip_nans=False)
+    fraction = _fraction_of_percent("percentile", q)
+    return _quantile("percentile", a, fraction, axis, method, keepdims, weights, skip_nans=False)
 
 
 def nanpercentile(
@@ -246,8 +246,8 @@ def nanpercentile(
 ) -> Array:
     """`percentile` of the elements that are not nan."""
     _no_buffers("nanpercentile", out, overwrite_input)
-    share = _shares("nanpercentile", q)
-    return _quantile("nanpercentile", a, share, axis, method, keepdims, weights, skip_nans=True)
+    fraction = _fraction_of_percent("nanpercentile", q)
+    return _quantile("nanpercentile", a, fraction, axis, method, keepdims, weights, skip_nans=True)
 
 
 def median(

@@ -74,7 +74,7 @@ def _process(module: str) -> subprocess.Popen[str]:
     return started
 
 
-def _asked(framework: Framework, name: str, count: int) -> Any:
+def _measured(framework: Framework, name: str, count: int) -> Any:
     process = _process(framework.name)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(f"{name} {count}\n")
@@ -87,8 +87,8 @@ def _asked(framework: Framework, name: str, count: int) -> Any:
 
 def _setup(name: str, framework: Framework) -> Case:
     return Case(
-        lambda: float(_asked(framework, name, _CALLS)),
-        check=lambda: np.array(_asked(framework, name, 0), np.float32),
+        lambda: float(_measured(framework, name, _CALLS)),
+        check=lambda: np.array(_measured(framework, name, 0), np.float32),
         keeps_time=True,
     )
 
