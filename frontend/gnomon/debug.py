@@ -154,8 +154,12 @@ def print(
       x = [0 1 2], [0 2 4]
       ordered = 0
     """
-    show = functools.partial(builtins.print, flush=True)
-    return _show("debug.print", show, ordered, skip_format_check, fmt, args, kwargs)
+    return _show("debug.print", _print_line, ordered, skip_format_check, fmt, args, kwargs)
+
+
+def _print_line(text: str) -> None:
+    # In one piece: several devices may print at once.
+    builtins.print(text + "\n", end="", flush=True)
 
 
 def log(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -332,6 +334,19 @@ def test_debug_print(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(error):
             call()
     gn.debug.print("{}", 1, 2, skip_format_check=True)
+
+
+def test_lines_of_several_threads_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    class Output(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stdout", Output())
+    gn.debug.print("{}", gnp.arange(2))
+    assert [text for text in written if text] == ["[0 1]\n"]
 
 
 def test_debug_print_in_two_calls(capsys: pytest.CaptureFixture[str]) -> None:
