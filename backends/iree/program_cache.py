@@ -69,12 +69,18 @@ def key_of(program: Program, target: Target) -> str | None:
 
 
 def find(key: str) -> tuple[KnownProgram, bytes] | None:
-    """A program that was compiled before, and its executable; None if there is none."""
+    """A program that was compiled before, and its executable; None if there is none.
+
+    An entry that cannot be read counts as none, as one that does not load.
+    """
     store = default_cache()
     entry = None if store is None else store.get(key)
     if store is None or entry is None:
         return None
-    known = KnownProgram(**json.loads(entry))
+    try:
+        known = KnownProgram(**json.loads(entry))
+    except (TypeError, ValueError):
+        return None
     executable = store.get(known.executable)
     return None if executable is None else (known, executable)
 
