@@ -165,11 +165,26 @@ rsqrt = unary(
     jvp=lambda x, out: scale(ops.div(out, x), -0.5),
     lower="rsqrt",
 )
+
+
+def _evaluate_cbrt(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The cube root, within one unit.
+
+    That of a C library may be two units off, so that of f64 gets a step of Newton's method.
+    """
+    root = np.cbrt(x)
+    if root.dtype != np.float64:
+        return root
+    is_plain = np.isfinite(root) & (root != 0)
+    safe = np.where(is_plain, root, 1)
+    return np.where(is_plain, root - (safe - x / (safe * safe)) / 3, root)
+
+
 cbrt = unary(
     "cbrt",
     doc="cube root, negative for negative x",
     dtypes=FLOATING,
-    evaluate=np.cbrt,
+    evaluate=_evaluate_cbrt,
     # Written as one power, so that its own derivative is infinite at zero and zero at infinity.
     jvp=lambda x, out: scale(ops.integer_pow(out, y=-2), 1 / 3),
     lower="cbrt",

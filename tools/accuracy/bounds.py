@@ -148,7 +148,8 @@ FUNCTIONS = (
         "lax.tan",
         intervals=((-10.0, 10.0), (-1e5, 1e5)),
         near=_QUARTERS,
-        own={"float64 eager": 14.0, "float64 cpu": 14.0},
+        # 14.4 where NumPy has no vector code of its own, as on processors without AVX-512.
+        own={"float64 eager": 16.0, "float64 cpu": 16.0},
         reason=_LIBRARY,
     ),
     Function("lax.asin", intervals=((-1.0, 1.0),), near=(0.5, 1.0, math.sqrt(0.5))),
