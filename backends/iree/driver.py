@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Protocol
 from gnomon._native import __file__ as native_file
 from gnomon._native import next_runtime_generation, runtime_generation
 from gnomon.backends.errors import BackendUnavailable
+from gnomon.backends.iree.cuda_context import activator
 from gnomon.backends.iree.vulkan_loader import interposed_loader
 from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.deferred import Deferred
@@ -211,6 +212,8 @@ class DriverState:
       name: its name in messages.
       shares_memory: whether it computes in Python's memory.
       memory: the use of its own memory by arrays.
+      activate: prepares the calling thread for a use of the device: to be called before IREE
+        allocates or frees its memory, loads a program, or starts something on it.
       idle_staging: memory for copies that is not in use, for `transfer`.
     """
 
@@ -227,6 +230,7 @@ class DriverState:
         self.shares_memory = driver in _HOST_DRIVERS
         self.instance = DriverState._instance
         self.device = _create_device(driver, device)
+        self.activate = activator(driver)
         self.allocator = self.device.allocator
         self.module = rt.create_hal_module(self.instance, self.device)
         self.in_flight = _InFlight()
@@ -263,6 +267,7 @@ class DriverState:
 
     def free_memory(self) -> None:
         """Free memory: wait for all programs, and collect garbage."""
+        self.activate()
         self.in_flight.wait_all()
         self.idle_staging.clear()
         gc.collect()

@@ -133,6 +133,7 @@ class _Loaded:
         self.unmeasured = _MEASURED_CALLS
         if state.shares_memory:
             load_for(vmfb)
+        state.activate()
         try:
             module = rt.VmModule.copy_buffer(state.instance, vmfb)
             function = module.lookup_function("main")
@@ -179,6 +180,7 @@ class _Loaded:
 
     def _call_measured(self, arguments: Any, results: Any, _keep_alive: object) -> None:
         with self.lock:
+            self.state.activate()
             started = time.perf_counter()
             if self.unmeasured:
                 _invoke_measured(self, arguments, results)
@@ -399,6 +401,11 @@ class Executable:
         keep_alive: list[object],
     ) -> list[Buffer]:
         state = loaded.state
+        if not state.shares_memory:
+            # On CUDA, a program that waits for a failed one would fail all later work.
+            for program in pending:
+                if program.failure() is not None:
+                    return self._failed(program)
         # Each call has its own semaphore, since calls may finish in any order, and the failure of
         # one must not fail the others.
         semaphore = state.device.create_semaphore(0)

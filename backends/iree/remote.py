@@ -68,6 +68,10 @@ class RemoteBuffer(Buffer):
         view, pending = self._view, self._pending
         if self._host is not None or self._download is not None or not (view and view.byte_length):
             return
+        if pending is not None and pending.failure() is not None:
+            # `wait` raises its error. On CUDA, a copy after a failed program would fail all later
+            # work of the device with the same error.
+            return
         try:
             self._download = Download(self._state, view, pending.fence if pending else None)
         except OutOfMemory:
@@ -104,6 +108,7 @@ class RemoteBuffer(Buffer):
 
     def delete(self, reason: str = "delete() was called on it") -> None:
         """Release the memory; any later use raises. Arrays from `to_numpy` stay valid."""
+        self._state.activate()
         super().delete(reason)
         self._download = None
         self._uncount()
@@ -140,6 +145,8 @@ class RemoteBuffer(Buffer):
             self._counted = 0
 
     def __del__(self) -> None:
+        # The memory is freed after this, in any thread.
+        self._state.activate()
         self._uncount()
 
 

@@ -37,6 +37,7 @@ class RemoteExecutable(Executable):
           OutOfMemory: it needs more memory than is free after everything before it has ended.
         """
         state = self._load().state
+        state.activate()
         state.in_flight.throttle(_RUN_AHEAD)
         try:
             return super().run(buffers)

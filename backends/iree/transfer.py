@@ -61,6 +61,7 @@ def _give_back(state: DriverState, memory: Any, semaphore: Any = None) -> None:
 
 
 def _allocate(state: DriverState, memory_type: int, usage: int, nbytes: int) -> Any:
+    state.activate()
     try:
         return state.allocator.allocate_buffer(memory_type, usage, nbytes)
     except RuntimeError as error:
@@ -95,6 +96,7 @@ def _queue_copy(
     state: DriverState, source: Any, target: Any, nbytes: int, wait_for: Any, keep_alive: object
 ) -> Any:
     """Queue a copy after a fence, and return the semaphore that it raises to 1."""
+    state.activate()
     commands = rt.HalCommandBuffer(state.device)
     commands.copy(source, target, 0, 0, nbytes, end=True)
     semaphore = state.device.create_semaphore(0)
@@ -167,6 +169,7 @@ class Download:
           RuntimeError: the copy, or the program before it, failed.
         """
         wait_for(self._semaphore)
+        self._state.activate()
         self._state.in_flight.release_finished()
         array = np.ndarray(shape, dtype, self._staging.map())
         if self._nbytes <= _MAX_POOLED_BYTES:

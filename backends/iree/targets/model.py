@@ -58,6 +58,14 @@ class Capabilities:
             raise ValueError(f"libm must be 'system', 'device' or 'none', got {self.libm!r}")
 
     @property
+    def max_buffers(self) -> int:
+        """The number of buffers to plan for in a kernel; the other bindings are a reserve.
+
+        The reserve is for what a legalization cannot see, such as results that share a kernel.
+        """
+        return self.max_bindings * 3 // 4
+
+    @property
     def f64(self) -> bool:
         """Whether there are 64-bit floats, also for intermediate values."""
         return "f64" in self.dtypes

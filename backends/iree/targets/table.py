@@ -241,6 +241,14 @@ _DEVICE_PROCESS_FLAGS = (
         "compiles for all",
     ),
 )
+_NATIVE_PROCESS_FLAGS = (
+    *_DEVICE_PROCESS_FLAGS,
+    Flag(
+        "--iree-stream-resource-alias-mutable-bindings=true",
+        "the parts of one buffer that a kernel writes otherwise take a binding each: 21 in a "
+        "quotient of complex numbers, of the 16 that the drivers allow",
+    ),
+)
 _VULKAN_PROCESS_FLAGS = (
     *_DEVICE_PROCESS_FLAGS,
     Flag(
@@ -315,8 +323,13 @@ def _nvidia(architecture: str, ptx: int, shared_memory: int) -> str:
     return f'[#hal.device.target<"cuda", [{code}]> : !hal.device]'
 
 
+# The drivers for CUDA and HIP bind 16 buffers to a kernel.
+_NATIVE = replace(_DEVICE, max_bindings=16)
+
 _CUDA = Family(
-    target=_gpu("cuda", "cuda", "ptx", "cuda", capabilities=_DEVICE),
+    target=_gpu(
+        "cuda", "cuda", "ptx", "cuda", capabilities=_NATIVE, process_flags=_NATIVE_PROCESS_FLAGS
+    ),
     flag=Flag("--iree-cuda-target={}", "its PTX runs on this and all later architectures"),
     architectures=(
         Architecture("sm_70", "Volta: V100"),
@@ -333,7 +346,9 @@ _CUDA = Family(
 )
 
 _ROCM = Family(
-    target=_gpu("rocm", "rocm", "hsaco", "hip", capabilities=_DEVICE),
+    target=_gpu(
+        "rocm", "rocm", "hsaco", "hip", capabilities=_NATIVE, process_flags=_NATIVE_PROCESS_FLAGS
+    ),
     flag=Flag("--iree-rocm-target={}", "its machine code runs on no other architecture"),
     architectures=(
         Architecture("gfx908", "CDNA 1: MI100"),

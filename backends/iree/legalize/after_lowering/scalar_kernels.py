@@ -2,8 +2,8 @@
 
 IREE puts scalar ops, those on tensors of one element, into common kernels, whether they read each
 other's results or not. Each number that such a kernel reads or writes is a buffer of its own. IREE
-binds 32 to a kernel, but checks that only when the program is loaded (``binding count 41 > 32`` for
-a stack of forty numbers computed from one).
+binds 32 to a kernel, for CUDA and ROCm 16, but checks that only when the program is loaded
+(``binding count 41 > 32`` for a stack of forty numbers computed from one).
 
 IREE forms these kernels at the top level of a function, from its end to its start. A kernel begins
 with the last scalar op that is in none yet, and takes every scalar op before it until it meets an
@@ -27,10 +27,8 @@ from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["LEGALIZATIONS", "MAX_BUFFERS", "split_scalar_kernels"]
+__all__ = ["LEGALIZATIONS", "split_scalar_kernels"]
 
-# IREE allows 32. The rest is a reserve.
-MAX_BUFFERS = 24
 # How many more scalar ops may bring the number of buffers down again after it was too high.
 _LOOKAHEAD = 1000
 _MOST_OPERANDS = 3
@@ -63,21 +61,21 @@ def split_scalar_kernels(module: ir.Module, target: Target) -> bool:
     for function in module.body.operations:
         for region in function.operation.regions:
             for block in region.blocks:
-                changed |= _split(block)
+                changed |= _split(block, target.capabilities.max_buffers)
     return changed
 
 
-def _split(block: ir.Block) -> bool:
+def _split(block: ir.Block, limit: int) -> bool:
     ops = [op.operation for op in block.operations]
     scalar = [_is_scalar(op) for op in ops]
-    if sum(scalar) * (_MOST_OPERANDS + 1) <= MAX_BUFFERS:
+    if sum(scalar) * (_MOST_OPERANDS + 1) <= limit:
         return False
     ends = _ends(ops, scalar)
     positions = {op: i for i, op in enumerate(ops)}
     changed = False
     last = len(ops) - 1
     while last >= 0:
-        kernel = _kernel(ops, scalar, ends, last)
+        kernel = _kernel(ops, scalar, ends, last, limit)
         if kernel.is_cut:
             _end(ops, kernel, positions)
             changed = True
@@ -138,9 +136,13 @@ class _Kernel:
 
 
 def _kernel(
-    ops: Sequence[ir.Operation], scalar: Sequence[bool], ends: Mapping[int, int], last: int
+    ops: Sequence[ir.Operation],
+    scalar: Sequence[bool],
+    ends: Mapping[int, int],
+    last: int,
+    limit: int,
 ) -> _Kernel:
-    """The kernel that starts from the last scalar op up to a position."""
+    """The kernel of at most ``limit`` buffers from the last scalar op up to a position."""
     positions: list[int] = []
     own: set[ir.Operation] = set()
     read: set[ir.Value] = set()
@@ -160,9 +162,9 @@ def _kernel(
         read.update(x for x in map(_viewed, op.operands) if not _is_literal(x))
         own.add(op)
         positions.append(i)
-        if written + len(read) <= MAX_BUFFERS:
+        if written + len(read) <= limit:
             fitting = len(positions)
-        elif written > MAX_BUFFERS or len(positions) > fitting + _LOOKAHEAD:
+        elif written > limit or len(positions) > fitting + _LOOKAHEAD:
             break
     if fitting < len(positions):
         return _Kernel(positions[:fitting], before=positions[fitting], is_cut=True)

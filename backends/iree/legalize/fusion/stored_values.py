@@ -42,19 +42,24 @@ _REDUCTIONS = frozenset(
 
 def is_widened(value: ir.Value) -> bool:
     """Whether a value may be computed, within one kernel, from a narrower dtype."""
-    size, seen, waiting = type_of(value).dtype.itemsize, {value}, [value]
+    width, seen, waiting = _bits(value), {value}, [value]
     while waiting:
         value = waiting.pop()
-        dtype = type_of(value).dtype
         is_computed = not isinstance(value.owner, ir.Block) and is_fused(value.owner.name)
-        # A bool that is computed takes no memory; one that is read takes a byte.
-        if dtype.itemsize < size and not (dtype == BOOL and is_computed):
+        # A bool that is computed takes no memory.
+        if _bits(value) < width and not (type_of(value).dtype == BOOL and is_computed):
             return True
         if is_computed:
             found = [x for x in operands_of(value.owner.operation) if x not in seen]
             waiting += found
             seen.update(found)
     return False
+
+
+def _bits(value: ir.Value) -> int:
+    """The width of an element in the compiler's computations, in which a bool is one bit."""
+    dtype = type_of(value).dtype
+    return 1 if dtype == BOOL else 8 * dtype.itemsize
 
 
 def store_values_read_across(program: Program, target: Target) -> None:

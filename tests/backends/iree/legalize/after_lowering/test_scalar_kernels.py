@@ -11,7 +11,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.backends.iree.legalize.after_lowering.scalar_kernels import MAX_BUFFERS
+from gnomon.backends.iree.targets import TARGETS
 from tests.tolerance import assert_near
 
 SCALAR = np.float32(0.3)
@@ -22,6 +22,8 @@ CASES = [
     *(pytest.param(SCALAR, count, marks=pytest.mark.slow) for count in (31, 60, 200)),
     *(pytest.param(ROW, count, marks=pytest.mark.slow) for count in (31, 32, 60, 200)),
 ]
+
+MAX_BUFFERS = TARGETS["cpu"].capabilities.max_buffers
 
 
 def agree(function: Callable[..., Any], *arguments: Any) -> None:

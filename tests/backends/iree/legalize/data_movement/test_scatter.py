@@ -369,6 +369,16 @@ def test_many_updates_and_indices_of_narrower_dtypes() -> None:
     np.testing.assert_array_equal(flags, positive)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32"])
+def test_scatters_of_bools_compile_for_cuda(dtype: str) -> None:
+    def update(x: Any, rows: Any, flags: Any) -> Any:
+        return x.at[rows].max(flags.astype(dtype)), x.at[rows].set((~flags).astype(dtype))
+
+    x, rows = np.zeros((7, 3), dtype), np.arange(5, dtype=np.int32)
+    lowered = gn.jit(update).lower(x, rows, np.ones((5, 3), bool))
+    assert lowered.compile(target="cuda:sm_90").serialize()
+
+
 def test_updates_that_a_loop_computed_are_widened_before_the_scatter() -> None:
     """The first form of the program compiles: its scatter does not convert the updates."""
 

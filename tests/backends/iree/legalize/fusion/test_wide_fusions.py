@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.backends.iree.legalize.fusion.wide_fusions import MAX_LEAVES
+from gnomon.backends.iree.targets import TARGETS
 from tests.tolerance import assert_near
+
+MAX_LEAVES = TARGETS["cpu"].capabilities.max_buffers
 
 
 def arrays(count: int, *shape: int) -> list[Any]:
@@ -90,6 +93,19 @@ def test_programs_of_many_buffers_run(case: str) -> None:
     evaluated = gn.tree_util.tree_leaves(function(*arguments))
     for given, wanted in zip(compiled, evaluated, strict=True):
         assert_near(given, wanted, 32, scale=3.0)  # sums of sixty numbers up to three
+
+
+def test_gpus_bind_fewer_buffers() -> None:
+    """A kernel of PTX has a parameter for each buffer; the drivers of CUDA and HIP allow 16."""
+    x, y = (np.ones(7, np.complex64) for _ in range(2))
+
+    def both(x: Any, y: Any, xs: list[Any]) -> Any:
+        return x / y, sum(xs)
+
+    lowered = gn.jit(both).lower(x, y, arrays(30, 7))
+    kernels = re.findall(rb"\.entry [^{]*\{", lowered.compile(target="cuda:sm_90").serialize())
+    assert kernels
+    assert max(kernel.count(b".param .u64") for kernel in kernels) <= 16
 
 
 def barriers(function: Callable[..., Any], *arguments: Any) -> int:
