@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from gnomon.backends.cache import ExecutableCache, cache_key
 from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree.kernels import pack, unpack
+from gnomon.backends.iree.options import available_cores
 from gnomon.backends.iree.process import CompilerProcess, ProcessDiedError, ProcessTimeoutError
 from gnomon.backends.progress import report
 
@@ -120,7 +120,9 @@ class Kernels:
         batches: dict[str, bytes],
     ) -> bool:
         """Compile kernels and store them; False if one does not compile."""
-        processes = min(_cores(), _MAX_PROCESSES, -(-len(missing) // _KERNELS_FOR_A_PROCESS))
+        processes = min(
+            available_cores(), _MAX_PROCESSES, -(-len(missing) // _KERNELS_FOR_A_PROCESS)
+        )
         count = -(-len(missing) // _MAX_BATCH)
         if processes > 1:
             count = max(count, processes * _BATCHES_FOR_A_PROCESS)
@@ -187,10 +189,6 @@ class Kernels:
     ) -> Message:
         header = {**header, "flags": self._flags}
         return process.request(header, payload, self._process_flags, self._timeout_s)
-
-
-def _cores() -> int:
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
 
 
 _HELPERS: list[CompilerProcess] = []

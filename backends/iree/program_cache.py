@@ -27,7 +27,7 @@ import numpy as np
 from gnomon.backends.cache import IMPORTED_S, cache_key, default_cache
 from gnomon.backends.iree.blas import shipped_library
 from gnomon.backends.iree.compiler import compile_flags, surroundings
-from gnomon.backends.iree.options import CompileOptions
+from gnomon.backends.iree.options import CompileOptions, available_cores
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import bindings_file, without_locations
@@ -102,6 +102,7 @@ def _environment(target: Target) -> list[str]:
         sys.version,
         np.__version__,
         shipped_library() or "",
+        str(available_cores()),  # the cost models choose kernels by it
     ]
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -27,6 +26,7 @@ from gnomon.backends.iree.legalize.library_kernels import (
     kernels_as_text,
 )
 from gnomon.backends.iree.legalize.library_windows import Windows, windows_of
+from gnomon.backends.iree.options import available_cores
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.mlir import ir, other_dialects, stablehlo
 
@@ -162,11 +162,7 @@ class _WindowProduct:
 
 
 def _threads(multiplications: int) -> int:
-    return max(1, min(_cores(), multiplications // _PER_THREAD))
-
-
-def _cores() -> int:
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+    return max(1, min(available_cores(), multiplications // _PER_THREAD))
 
 
 def _pieces(m: int, n: int, count: int) -> tuple[int, int]:

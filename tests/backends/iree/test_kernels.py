@@ -179,7 +179,7 @@ def test_several_processes_compile(
     folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
     expected = whole(monkeypatch, step_of("sts"), *arguments())
-    monkeypatch.setattr(kernel_cache, "_cores", lambda: cores)
+    monkeypatch.setattr(kernel_cache, "available_cores", lambda: cores)
     monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
     monkeypatch.setattr(kernel_cache, "_HELPERS", [])
     try:
@@ -198,7 +198,7 @@ def test_a_program_is_compiled_whole_where_a_helper_dies(
             raise kernel_cache.ProcessDiedError(-11, "")
 
     expected = whole(monkeypatch, step_of("tss"), *arguments())
-    monkeypatch.setattr(kernel_cache, "_cores", lambda: 2)
+    monkeypatch.setattr(kernel_cache, "available_cores", lambda: 2)
     monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
     monkeypatch.setattr(kernel_cache, "_HELPERS", [Dying()])
     assert_equal(values_of(step_of("tss"), *arguments()), expected)
@@ -275,7 +275,7 @@ def test_loops_and_updates_in_place(
 
 
 def test_the_processes_are_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_cache, "_cores", lambda: 2)
+    monkeypatch.setattr(kernel_cache, "available_cores", lambda: 2)
     monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
     values_of(step_of("tss"), *arguments(batch=4))
     assert kernel_cache._HELPERS and kernel_cache._HELPERS[0].pid

@@ -97,11 +97,17 @@ def test_a_program_that_does_not_load_is_lowered(
     assert len(loaded) == 2
 
 
-def test_an_entry_without_its_executable_is_not_used(store: ExecutableCache) -> None:
-    backend = IreeBackend("cpu")
+def _remembered(backend: IreeBackend) -> str:
+    """The key of the program, which is compiled."""
     backend.compile(backend.lower_to_run(program()))
     key = program_cache.key_of(program(), backend.target)
     assert key is not None
+    return key
+
+
+def test_an_entry_without_its_executable_is_not_used(store: ExecutableCache) -> None:
+    backend = IreeBackend("cpu")
+    key = _remembered(backend)
     entry = store.get(key)
     assert entry is not None
     store.remove(json.loads(entry)["executable"])
@@ -112,9 +118,7 @@ def test_an_entry_without_its_executable_is_not_used(store: ExecutableCache) -> 
 
 def test_a_damaged_entry_is_not_used(store: ExecutableCache) -> None:
     backend = IreeBackend("cpu")
-    backend.compile(backend.lower_to_run(program()))
-    key = program_cache.key_of(program(), backend.target)
-    assert key is not None
+    key = _remembered(backend)
     path = store._path(key)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -147,8 +151,13 @@ def _other_library(backend: IreeBackend, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(program_cache, "shipped_library", lambda: "/other.so")
 
 
+def _other_cores(backend: IreeBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_cache, "available_cores", lambda: 77)
+
+
 @pytest.mark.parametrize(
-    "change", [_none, _other_flags, _reports, _other_code, _unknown_code, _other_library]
+    "change",
+    [_none, _other_flags, _reports, _other_code, _unknown_code, _other_library, _other_cores],
 )
 def test_what_lowering_depends_on(
     store: ExecutableCache,
