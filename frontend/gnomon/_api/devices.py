@@ -27,6 +27,7 @@ from gnomon._sharding.device import (
     is_device,
 )
 from gnomon._sharding.device_group import place_of_devices
+from gnomon._sharding.layout import Format, check_layout
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._sharding.sharding import Sharding
@@ -179,11 +180,14 @@ def _version(package: str) -> str:
 
 
 def _is_destination(x: Any) -> bool:
-    return x is None or is_device(x) or isinstance(x, (Sharding, PartitionSpec))
+    return x is None or is_device(x) or isinstance(x, (Sharding, PartitionSpec, Format))
 
 
-def _place(target: Any) -> Device | NamedSharding | None:
+def _place(target: Any, x: Any) -> Device | NamedSharding | None:
     """The device or sharding to which `device_put` moves an array; None leaves it where it is."""
+    if isinstance(target, Format):
+        check_layout("device_put", target.layout, np.shape(x))
+        target = target.sharding
     if isinstance(target, PartitionSpec):
         mesh = config.mesh_context[0]
         if mesh is None:
@@ -207,8 +211,9 @@ def device_put(
     Args:
       x: a pytree of arrays, NumPy arrays and Python numbers.
       device: one of `devices`, a `gnomon.sharding.Sharding`, a `gnomon.P` of the mesh that is set,
-        or a pytree of those and of None that is a prefix of ``x``. None leaves an array where it
-        is, and puts other values on the default device, uncommitted.
+        a `gnomon.experimental.layout.Format`, or a pytree of those and of None that is a prefix of
+        ``x``. None leaves an array where it is, and puts other values on the default device,
+        uncommitted.
       src: ignored, since arrays know where they are; accepted for JAX's signature.
       donate: whether the result may take over the memory of ``x``, which must not be used
         afterwards; a bool, or a prefix of ``x`` with bools.
@@ -221,6 +226,7 @@ def device_put(
       TypeError: ``device`` holds something that is not a device.
       ValueError: ``donate`` and ``may_alias`` are both True, a prefix does not fit, or a sharding
         does not fit the shape of an array.
+      NotImplementedError: a layout is not row-major.
       RuntimeError: the device is out of memory, or no longer available.
 
     Example:
@@ -247,7 +253,7 @@ def device_put(
     aliases = spread(may_alias, "may_alias", may_alias is None or isinstance(may_alias, bool))
     if any(d and a for d, a in zip(donates, aliases, strict=True)):
         raise ValueError("device_put: may_alias and donate cannot be True at the same time")
-    places = [_place(target) for target in targets]
+    places = [_place(target, leaf) for target, leaf in zip(targets, leaves, strict=True)]
     with explicit_transfers():
         put = [
             _put(leaf, place, bool(d), a is False)

@@ -20,6 +20,7 @@ from gnomon._arrays.shard import Shard
 from gnomon._arrays.transfers import guard_transfer
 from gnomon._config.current import Config
 from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
+from gnomon._sharding.layout import Format, row_major
 from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
 from gnomon.backends.errors import BufferDeletedError
 from gnomon.backends.interface import Buffer
@@ -171,6 +172,11 @@ class ConcreteArray(Array):
     def sharding(self) -> Sharding:
         """How the array is distributed over devices: it is on a single one."""
         return SingleDeviceSharding(self.device)
+
+    @property
+    def format(self) -> Format:
+        """The sharding of the array, with the layout in memory that programs give it."""
+        return row_major(self.ndim, self.sharding)
 
     def platform(self) -> str:
         """The name of the platform whose device holds the array."""

@@ -140,10 +140,10 @@ def jit(
     Args:
       fun: a pure function of arrays and pytrees of them. Without it, a decorator is returned.
       in_shardings: the shardings of the positional arguments: a `gnomon.sharding.Sharding`, a
-        `gnomon.P` of the mesh that is set, or a pytree of those and of None that is a prefix of
-        the tuple of the arguments. None: the sharding that the argument has. An array committed
-        to another sharding is an error; it is not moved. With one `SingleDeviceSharding` the
-        program runs on its device, and arguments are copied there.
+        `gnomon.P` of the mesh that is set, a `gnomon.experimental.layout.Format`, or a pytree of
+        those and of None that is a prefix of the tuple of the arguments. None: the sharding that
+        the argument has. An array committed to another sharding is an error; it is not moved. With
+        one `SingleDeviceSharding` the program runs on its device, and arguments are copied there.
       out_shardings: the shardings of the result, in the same forms. None: they are propagated from
         the arguments.
       static_argnums: positions of arguments that are Python values known at tracing; they must be
@@ -200,7 +200,7 @@ def jit(
         if device is not None or backend is not None:
             raise ValueError("jit: pass only one of shardings, a device and a backend")
         device = _device_of_shardings(requested)
-        requested = no_requested_shardings if device is not None else requested
+        requested = requested.without_shardings() if device is not None else requested
     if device is not None and backend is not None:
         raise ValueError(
             f"jit: pass a device or a backend, not both; got device={device!r}, backend={backend!r}"
@@ -224,7 +224,7 @@ def jit(
 def _device_of_shardings(requested: RequestedShardings) -> Device | None:
     """The device of the shardings if all are `SingleDeviceSharding`, otherwise None."""
     common = None
-    _, shardings = requested.key
+    shardings = requested.shardings
     if not all(isinstance(sharding, SingleDeviceSharding) for sharding in shardings):
         return None
     for sharding in shardings:
@@ -521,6 +521,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
             if not any(is_tracer(c) for c in traced_function[1].captures):
                 memo[self, key] = traced_function
         name, traced = traced_function
+        self._requested.check_layouts(call, traced)
         results = call_function(traced.program, name, [*leaves, *traced.captures])
         results = with_avals(results, traced.avals)
         if self._requested.outs is not None:

@@ -17,6 +17,7 @@ from gnomon._compilation.stages import Stage, aval_of
 from gnomon._config.current import config
 from gnomon._sharding.device import HOST, Device, in_host_memory, is_described
 from gnomon._sharding.device_group import is_spread
+from gnomon._sharding.layout import row_major
 from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.evaluation import check_execution
@@ -271,6 +272,22 @@ class Compiled(Stage):
         here = SingleDeviceSharding(self._device)
         leaf_shardings = [here] * self.out_tree.num_leaves if outs is None else outs
         return tree_util.tree_unflatten(self.out_tree, leaf_shardings)
+
+    @property
+    def input_formats(self) -> Any:
+        """The layouts and shardings of the arguments, as in `input_shardings`."""
+        leaves = tree_util.tree_leaves(self.input_shardings)
+        types = self._traced.body.argument_types[: len(leaves)]
+        formats = [row_major(len(t.shape), s) for t, s in zip(types, leaves, strict=True)]
+        return tree_util.tree_unflatten(self.in_tree, formats)
+
+    @property
+    def output_formats(self) -> Any:
+        """The layouts and shardings of the results."""
+        leaves = tree_util.tree_leaves(self.output_shardings)
+        avals = self._traced.avals
+        formats = [row_major(len(a.shape), s) for a, s in zip(avals, leaves, strict=True)]
+        return tree_util.tree_unflatten(self.out_tree, formats)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program.

@@ -11,6 +11,7 @@ from gnomon._arrays.concrete import ConcreteArray, PlacedArray
 from gnomon._compilation.arguments import Call
 from gnomon._sharding.device import Device, check_partitions, is_described
 from gnomon._sharding.device_group import is_spread, place_of_devices
+from gnomon._sharding.layout import Format, Layout, check_layout, sharding_of
 from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained
@@ -41,27 +42,34 @@ class RequestedShardings:
     """The ``in_shardings`` and ``out_shardings`` that the caller of `jit` requests.
 
     Args:
-      ins, outs: pytrees of shardings, specs and None, which are prefixes of the positional
+      ins, outs: pytrees of shardings, specs, formats and None, which are prefixes of the positional
         arguments and of the result; None if not given.
+      only_layouts: whether to leave out the shardings, and keep the layouts of the formats.
     Raises:
       TypeError: a leaf is something else.
       ValueError: a spec has unconstrained dimensions.
 
     Attributes:
-      key: a hashable value, equal for equal shardings.
+      key: a hashable value, equal for equal shardings and layouts.
+      shardings: the shardings and specs.
     """
 
-    def __init__(self, ins: Any, outs: Any) -> None:
-        self.ins = tuple(ins) if isinstance(ins, list) else ins
-        self.outs = outs
+    def __init__(self, ins: Any, outs: Any, *, only_layouts: bool = False) -> None:
+        ins = tuple(ins) if isinstance(ins, list) else ins
         for name, tree in (("in_shardings", ins), ("out_shardings", outs)):
             for leaf in tree_util.tree_leaves(tree):
                 _check(name, leaf)
-        leaves, tree = tree_util.tree_flatten((self.ins, outs))
-        self.key = (tree, tuple(leaves))
+        leaves, tree = tree_util.tree_flatten((ins, outs))
+        self.key = (tree, tuple(leaves), only_layouts)
+        self._given = ins, outs
+        self._only_layouts = only_layouts
+        self._has_layouts = any(isinstance(leaf, Format) for leaf in leaves)
+        shardings = tree_util.tree_map(sharding_of, (ins, outs))
+        self.ins, self.outs = (None, None) if only_layouts else shardings
+        self.shardings: list[Any] = tree_util.tree_leaves((self.ins, self.outs))
 
     def __bool__(self) -> bool:
-        return bool(self.key[1])
+        return bool(self.shardings) or self._has_layouts
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RequestedShardings) and self.key == other.key
@@ -70,7 +78,14 @@ class RequestedShardings:
         return hash(self.key)
 
     def __reduce__(self) -> Any:
-        return RequestedShardings, (self.ins, self.outs)
+        make = functools.partial(RequestedShardings, only_layouts=self._only_layouts)
+        return make, self._given
+
+    def without_shardings(self) -> RequestedShardings:
+        """The layouts alone."""
+        if not self._has_layouts:
+            return no_requested_shardings
+        return RequestedShardings(*self._given, only_layouts=True)
 
     def inputs(self, call: Call) -> list[Sharding | None]:
         """The sharding that each dynamic leaf of a call must have, if any."""
@@ -97,12 +112,43 @@ class RequestedShardings:
         )
         return [resolved(leaf, "jit: out_shardings") for leaf in found]
 
+    def check_layouts(self, call: Call, traced: Traced) -> None:
+        """Check that the arguments and the results can have the layouts of the formats.
+
+        Raises:
+          ValueError: a layout is that of another rank.
+          NotImplementedError: a layout is not row-major.
+        """
+        if not self._has_layouts:
+            return
+        ins, outs = self._given
+        args, _ = tree_util.tree_unflatten(call.tree, list(range(len(call.leaves))))
+        result = tree_util.tree_unflatten(traced.tree, list(range(len(traced.avals))))
+        for name, prefix, positions, avals in (
+            ("in_shardings", ins, args, traced.body.argument_types),
+            ("out_shardings", outs, result, traced.avals),
+        ):
+            if prefix is None:
+                continue
+            found = broadcast_prefix(
+                prefix, positions, _is_none, prefix_name=f"jit: {name}", full_name="the values"
+            )
+            for i, leaf in zip(tree_util.tree_leaves(positions), found, strict=True):
+                if isinstance(leaf, Format):
+                    check_layout(f"jit: {name}", leaf.layout, tuple(avals[i].shape))
+
 
 no_requested_shardings = RequestedShardings(None, None)
 
 
 def _check(name: str, leaf: Any) -> None:
-    if not isinstance(leaf, (Sharding, PartitionSpec)):
+    if isinstance(leaf, Layout) or leaf is Layout.AUTO:
+        raise ValueError(
+            f"jit: {name} takes a layout as a part of a format, "
+            f"gnomon.experimental.layout.Format(layout, sharding), got {leaf!r}"
+        )
+    leaf = sharding_of(leaf)
+    if leaf is not None and not isinstance(leaf, (Sharding, PartitionSpec)):
         raise TypeError(
             f"jit: {name} takes shardings, such as gnomon.NamedSharding(mesh, spec), specs and "
             f"None, got {leaf!r}"
@@ -143,6 +189,7 @@ class Shardings:
         describe: Callable[[int], str],
         context: Mesh | None = None,
     ) -> None:
+        requested.check_layouts(call, traced)
         wanted = requested.inputs(call)
         outs = requested.outputs(traced.tree)
         types = traced.body.argument_types
