@@ -10,7 +10,7 @@ MODULES: tuple[str, ...] = (
     "scipy.spatial.transform", "scipy.special", "scipy.stats", "tree", "tree_util", "ops", "image",
     "dtypes", "errors", "debug", "export", "flatten_util", "stages", "typing", "profiler",
     "ad_checkpoint", "custom_batching", "custom_derivatives", "experimental.checkify",
-    "experimental.mesh_utils", "experimental.topologies",
+    "experimental.layout", "experimental.mesh_utils", "experimental.topologies",
     "sharding", "distributed", "example_libraries.optimizers", "example_libraries.stax",
 )  # fmt: skip
 

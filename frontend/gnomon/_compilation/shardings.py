@@ -65,6 +65,8 @@ class RequestedShardings:
         self._only_layouts = only_layouts
         self._has_layouts = any(isinstance(leaf, Format) for leaf in leaves)
         shardings = tree_util.tree_map(sharding_of, (ins, outs))
+        self.ins: Any
+        self.outs: Any
         self.ins, self.outs = (None, None) if only_layouts else shardings
         self.shardings: list[Any] = tree_util.tree_leaves((self.ins, self.outs))
 
