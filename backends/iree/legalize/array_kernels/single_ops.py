@@ -84,7 +84,8 @@ def _is_scattered(op: ir.Operation) -> bool:
 
 def _is_stable(op: ir.Operation) -> bool:
     """Whether equal elements keep their order, which is so in selections, and in no other sort."""
-    return ir.BoolAttr(op.attributes["is_stable"]).value
+    # Without the attribute, as in programs read from an artifact, a sort is not stable.
+    return "is_stable" in op.attributes and ir.BoolAttr(op.attributes["is_stable"]).value
 
 
 def _write(op: ir.Operation, name: str, module: ir.Block) -> None:

@@ -204,6 +204,16 @@ def test_the_arguments_of_scatters_are_kept() -> None:
 # ------------------------------------------------------------------------------ artifacts, targets
 
 
+def test_sorts_of_whole_arrays_are_left_alone() -> None:
+    """They are not stable, and programs in which scalar loops are kernels do not say so."""
+
+    def search(x: Any, value: Any) -> Any:
+        return gnp.searchsorted(gnp.sort(x), value)
+
+    for dtype in (np.int64, f64, i32, f32):
+        assert_same(search, np.array([3, 1, 2, 5, 4], dtype), np.array(2, dtype))
+
+
 def test_exported_programs_keep_the_kernels() -> None:
     """They need neither the compiler nor a library."""
     a = RNG.normal(size=(300, 300)).astype(f32)
