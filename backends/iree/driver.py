@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import ctypes.util
 import gc
+import logging
 import math
 import os
 import re
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from gnomon._native import __file__ as native_file
-from gnomon._native import next_runtime_generation, runtime_generation
+from gnomon._native import leave_memory_uncleared, next_runtime_generation, runtime_generation
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.cuda_context import activator
 from gnomon.backends.iree.vulkan_loader import interposed_loader
@@ -41,6 +42,8 @@ __all__ = [
     "forks",
     "runtime_generation",
 ]
+
+logger = logging.getLogger(__name__)
 
 rt: Any = Deferred("iree.runtime")
 _binding: Any = Deferred("iree.runtime._binding")
@@ -223,6 +226,7 @@ class DriverState:
         if DriverState._instance is None:
             _load_libraries()
             _keep_freed_memory()
+            _leave_memory_uncleared()
             DriverState._instance = rt.VmInstance()
             _make_immortal(DriverState._instance)
         self.driver = driver
@@ -319,6 +323,22 @@ def _keep_freed_memory() -> None:
     if _glibc is not None and not any(name in os.environ for name in _MALLOC_VARIABLES):
         _glibc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         _glibc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+# Clearing less than this takes a small part of a call.
+_LEAST_UNCLEARED_BYTES = 1 << 18
+
+
+def _leave_memory_uncleared() -> None:
+    """Make IREE 3.13 not clear the memory of new arrays, which kernels then write.
+
+    It clears them in the calling thread, which takes a quarter of a layer normalization of
+    f32[2048,512].
+    """
+    binding = ctypes.CDLL(sys.modules[rt.VmInstance.__module__].__file__)
+    address = ctypes.cast(binding.PyInit__runtime, ctypes.c_void_p).value
+    if address is None or not leave_memory_uncleared(address, _LEAST_UNCLEARED_BYTES):
+        logger.debug("IREE clears the memory of arrays: its calls of calloc were not found")
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 // The Python module gnomon._native.
 
 #include "dispatcher.h"
+#include "uncleared_memory.h"
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 
@@ -183,6 +185,16 @@ Raises:
         "context"_a.none(),
         "Sets the context of all look-ups; None if it differs between threads, or if operands are "
         "checked.");
+    m.def(
+        "leave_memory_uncleared",
+        [](std::uintptr_t address, std::size_t least) {
+            return leave_memory_uncleared(reinterpret_cast<const void *>(address), least);
+        },
+        "address"_a, "least"_a,
+        R"(Makes a library get memory of `least` bytes or more from malloc where it asks calloc.
+
+Only the first page is cleared. The library is the one that contains the address. Returns whether
+its calls of calloc could be redirected, which is so for ELF libraries on 64-bit Linux.)");
     m.def(
         "count_staging", [](int change) { Dispatcher::staging += change; }, "change"_a,
         "Changes the number of traces in progress, in all threads, that stage all ops.");

@@ -67,6 +67,7 @@ def set_context(context: object) -> None:
     None if it differs between threads, or if operands are checked.
     """
 
+def leave_memory_uncleared(address: int, least: int) -> bool: ...
 def count_staging(change: int) -> None:
     """Changes the number of traces in progress, in all threads, that stage all ops."""
 
