@@ -8,8 +8,10 @@ runs the programs of the seeds 0 to 9999, in about an hour on one core. A seed i
   and it is the harder test. A program that fails is run again alone, reduced, and printed as a
   script.
 
-`catalog` holds the API as templates of statements, `program` programs as data; `generating` draws
-programs, `running` runs them, `judging` decides whether results agree, `checking` and `batches`
-check one program and many, `reducing` shrinks failing programs, `reporting` prints them, and
-`session` does all this for many seeds. Known differences from JAX are listed in `checking`.
+`rules` defines templates of statements, `catalog` holds the API as such templates, and `program`
+programs as data. `operands`, `statements` and `nested` (loops, branches, transformations) draw the
+parts of programs, and `generating` whole ones. `running` runs them, `judging` decides whether
+results agree, `checking` and `batches` check one program and many, `reducing` shrinks failing
+programs, `reporting` prints them, and `session` does all this for many seeds. Known differences
+from JAX are listed in `checking`.
 """

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 from gnomon.tools.fuzz.checking import Failure, check, with_results
-from gnomon.tools.fuzz.generating import kind_of
 from gnomon.tools.fuzz.program import (
     Array,
     Block,
@@ -31,6 +30,7 @@ from gnomon.tools.fuzz.program import (
     mapped_statements,
     operands,
 )
+from gnomon.tools.fuzz.rules import kind_of
 
 # The number of programs that may be run to reduce one failure; each costs a compilation.
 TRIES = 80

@@ -167,7 +167,7 @@ class Explorer:
 
     def _refusals(self, seed: int, generator: Generator) -> Iterator[Finding]:
         """Yields programs that gnomon refuses and JAX accepts, once per template."""
-        for refusal in generator.refusals:
+        for refusal in generator.statements.refusals:
             self._attempts[refusal.template] += 1
             if self._attempts[refusal.template] > MAX_ATTEMPTS_PER_TEMPLATE:
                 continue

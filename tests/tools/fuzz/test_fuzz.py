@@ -14,12 +14,13 @@ import pytest
 
 import gnomon.numpy as gnp
 import gnomon.scipy.linalg as slinalg
-from gnomon.tools.fuzz import batches, catalog, checking, generating, oracle, session
+from gnomon.tools.fuzz import batches, catalog, checking, generating, nested, oracle, session
 from gnomon.tools.fuzz.__main__ import main
 from gnomon.tools.fuzz.batches import Seeded, check_batch
 from gnomon.tools.fuzz.checking import Counts, Failure, check, known_difference, reference
-from gnomon.tools.fuzz.generating import Cell, Generator, RefusedError
+from gnomon.tools.fuzz.generating import Generator
 from gnomon.tools.fuzz.judging import Judge
+from gnomon.tools.fuzz.operands import Cell, RefusedError
 from gnomon.tools.fuzz.program import (
     Array,
     Block,
@@ -33,6 +34,7 @@ from gnomon.tools.fuzz.program import (
 )
 from gnomon.tools.fuzz.reducing import reduce
 from gnomon.tools.fuzz.reporting import reproducer
+from gnomon.tools.fuzz.rules import Rule
 from gnomon.tools.fuzz.running import JAX, Library, Outcome, message, run, run_batch
 from gnomon.tools.fuzz.session import Settings, explore, explore_isolated
 
@@ -64,15 +66,15 @@ def test_rules_give_statements(family: str) -> None:
     assert not refused
 
 
-def refusals(rule: catalog.Rule) -> list[str]:
+def refusals(rule: Rule) -> list[str]:
     """Why a rule was refused each time; empty if it produced a statement."""
     errors = []
     for seed in range(30):
         generator = Generator(seed)
-        generator._families = {"one": (1, [rule])}
+        generator.statements._families = {"one": (1, [rule])}
         try:
             with generating._generating(generator._x64):
-                statement = generator.statement(Cell("a"))
+                statement = generator.statements.statement(Cell("a"))
         except RefusedError as error:
             errors.append(str(error))
             continue
@@ -81,13 +83,13 @@ def refusals(rule: catalog.Rule) -> list[str]:
     return errors
 
 
-@pytest.mark.parametrize("kind", sorted(set(generating.NESTED)))
+@pytest.mark.parametrize("kind", sorted(set(nested.NESTED)))
 def test_nested_functions_are_made(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generating, "NESTED", (kind,))
+    monkeypatch.setattr(nested, "NESTED", (kind,))
     for seed in range(60):
         generator = Generator(seed)
         with contextlib.suppress(RefusedError), generating._generating(generator._x64):
-            assert generator.nested(Cell("a")).blocks
+            assert generator.nested.statement(Cell("a")).blocks
             return
     pytest.fail("refused each time")
 
