@@ -61,7 +61,8 @@ from gnomon._api.meshes import set_mesh
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import float0
 from gnomon._arrays.shard import Shard
-from gnomon._compilation.jit import clear_caches, jit
+from gnomon._compilation.jit import jit
+from gnomon._compilation.programs import clear_caches
 from gnomon._compilation.stages import ShapeDtypeStruct
 from gnomon._config.contexts import (
     allow_f16_reductions,

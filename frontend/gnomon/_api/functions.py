@@ -8,7 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from gnomon import tree_util
 from gnomon._arrays.annotations import ArrayLike
-from gnomon._compilation.jit import JitFunction, jit
+from gnomon._compilation.jit import jit
+from gnomon._compilation.jit_function import JitFunction
 from gnomon._compilation.stages import ProgramText, ShapeDtypeStruct
 from gnomon._diagnostics.source_location import named_scope
 from gnomon._tracing.bind import as_operand

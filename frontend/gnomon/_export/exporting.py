@@ -14,7 +14,8 @@ from gnomon._arrays.aval import shaped_array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import float0
 from gnomon._compilation.arguments import Call
-from gnomon._compilation.jit import JitFunction, jit
+from gnomon._compilation.jit import jit
+from gnomon._compilation.jit_function import JitFunction
 from gnomon._compilation.stages import ShapeDtypeStruct, aval_of
 from gnomon._export.exported import Exported
 from gnomon._export.safety_checks import DisabledSafetyCheck
