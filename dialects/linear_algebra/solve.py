@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -28,7 +26,7 @@ from gnomon.dialects.linear_algebra.matrices import (
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
-from gnomon_runtime.linear_algebra import systems
+from gnomon_runtime.linear_algebra import systems, unthreaded
 
 # ----------------------------------------------------------------------------------------- solve
 
@@ -152,7 +150,7 @@ det = Op(
     example='%r = "gnomon.det"(%a) : (tensor<3x3xf32>) -> tensor<f32>',
     operands=("a",),
     infer=_infer_det,
-    evaluate=np.linalg.det,
+    evaluate=unthreaded.det,
     jvp=_jvp_det,
     transpose=NOT_LINEAR,
     batch=batch_leading,

@@ -52,7 +52,7 @@ def test_singular_systems_give_infinities_and_nan_for_themselves_only() -> None:
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elimination and substitution in both implementations."""
     if request.param == "numpy":
-        monkeypatch.setattr(lapack, "_library", lambda: None)
+        monkeypatch.setattr(lapack, "_library", lambda **_: None)
     for find in (lapack._getrf, lapack._trsm):
         find.cache_clear()
         request.addfinalizer(find.cache_clear)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gnomon_runtime.linear_algebra import reflectors, shifted_qr
+from gnomon_runtime.linear_algebra import reflectors, shifted_qr, unthreaded
 from gnomon_runtime.linear_algebra.members import (
     by_member,
     check_finite,
@@ -20,7 +20,7 @@ def cholesky(a: np.ndarray) -> np.ndarray:
     """The lower triangular L with ``L L^H = a``."""
     # LAPACK fails at the first pivot that is not positive, but nan pivots propagate.
     factor: np.ndarray = by_member(
-        np.linalg.cholesky, a, lambda: np.tril(nan_like(a.shape[-2:], a.dtype))
+        unthreaded.cholesky, a, lambda: np.tril(nan_like(a.shape[-2:], a.dtype))
     )
     return factor
 
@@ -30,7 +30,7 @@ def eigh(a: np.ndarray, *, lower: bool) -> tuple[np.ndarray, np.ndarray]:
     n = a.shape[-1]
 
     def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = np.linalg.eigh(a, "L" if lower else "U")
+        values, vectors = unthreaded.eigh(a, "L" if lower else "U")
         return vectors, values
 
     def failed() -> tuple[np.ndarray, np.ndarray]:
@@ -49,8 +49,8 @@ def eig(
 
     def factor(a: np.ndarray) -> tuple[np.ndarray, ...]:
         if not (compute_left or compute_right):
-            return (np.linalg.eigvals(a).astype(dtype),)
-        values, right = (x.astype(dtype) for x in np.linalg.eig(a))
+            return (unthreaded.eigvals(a).astype(dtype),)
+        values, right = (x.astype(dtype) for x in unthreaded.eig(a))
         return (
             values,
             *([_left_vectors(a, values)] if compute_left else []),
@@ -67,7 +67,7 @@ def eig(
 
 def _left_vectors(a: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The left eigenvectors, in the order of the eigenvalues: right ones of the adjoint."""
-    mirrored, vectors = np.linalg.eig(a.conj().swapaxes(-1, -2))
+    mirrored, vectors = unthreaded.eig(a.conj().swapaxes(-1, -2))
     distance = np.abs(values[..., :, None] - mirrored.conj()[..., None, :])
     order = np.empty(values.shape, np.intp)
     # Match each eigenvalue with the nearest one left; within a cluster, any match is correct.
@@ -86,8 +86,8 @@ def svd(a: np.ndarray, *, full_matrices: bool, compute_uv: bool) -> tuple[np.nda
 
     def factor(a: np.ndarray) -> tuple[np.ndarray, ...]:
         if not compute_uv:
-            return (np.linalg.svd(check_finite(a), compute_uv=False),)
-        u, s, vh = np.linalg.svd(check_finite(a), full_matrices=full_matrices)
+            return (unthreaded.svdvals(check_finite(a)),)
+        u, s, vh = unthreaded.svd(check_finite(a), full_matrices)
         return s, u, vh
 
     def failed() -> tuple[np.ndarray, ...]:
@@ -107,7 +107,7 @@ def pinv(a: np.ndarray, rtol: np.ndarray) -> np.ndarray:
     if not a.size:
         return np.zeros((*batch, n, m), a.dtype)
     u, s, vh = by_member(
-        lambda a: tuple(np.linalg.svd(check_finite(a), full_matrices=False)),
+        lambda a: unthreaded.svd(check_finite(a), False),
         a,
         lambda: tuple(
             nan_like(shape, dtype)
@@ -128,15 +128,13 @@ def pinv(a: np.ndarray, rtol: np.ndarray) -> np.ndarray:
 
 def geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """R with Householder vectors below its diagonal, and their factors."""
-    packed, taus = np.linalg.qr(a, mode="raw")
-    # NumPy returns LAPACK's column-major array without transposing it.
-    return packed.swapaxes(-1, -2), taus
+    return unthreaded.geqrf(a)
 
 
 def qr(a: np.ndarray, *, full_matrices: bool, pivoting: bool) -> tuple[np.ndarray, ...]:
     """Q and R; with pivoting, the permutation of the columns too."""
     if not pivoting:
-        return tuple(np.linalg.qr(a, mode="complete" if full_matrices else "reduced"))
+        return unthreaded.qr(a, full_matrices)
     packed, taus, permutation = reflectors.factor_with_pivoting(a)
     *batch, m, n = a.shape
     k = m if full_matrices else min(m, n)

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from gnomon_runtime.linear_algebra import (
     elimination,
     factorizations,
     reflectors,
     substitution,
     systems,
+    unthreaded,
 )
 
 __all__ = ["FUNCTIONS"]
@@ -22,7 +21,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "cholesky": factorizations.cholesky,
         "cofactors": systems.cofactors,
-        "det": np.linalg.det,
+        "det": unthreaded.det,
         "eig": factorizations.eig,
         "eigh": factorizations.eigh,
         "geqrf": factorizations.geqrf,

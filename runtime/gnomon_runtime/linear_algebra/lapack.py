@@ -6,7 +6,8 @@ NumPy give them, in the library that NumPy has loaded. If they are not found (Wi
 takes a tenth of that time.
 
 A call costs two microseconds, so batches of many small matrices are left to NumPy operations,
-which process all matrices at once.
+which process all matrices at once. Matrices of a middle size are computed by a copy of the library
+without threads, see `unthreaded`.
 
 Fortran is column-major, so it sees our matrices transposed. Integers are passed by reference as
 little-endian 64-bit numbers, which a library with 32-bit integers reads correctly, too. The width
@@ -22,6 +23,9 @@ from functools import cache
 from typing import Any, Final
 
 import numpy as np
+
+from gnomon_runtime.linear_algebra.openblas import load_without_threads
+from gnomon_runtime.linear_algebra.unthreaded import applies
 
 # The letter for the dtype in a function's name.
 _LETTERS: Final = {
@@ -45,7 +49,7 @@ def factor_in_place(columns: np.ndarray) -> np.ndarray | None:
       The row with which each step's row was swapped, ``[count, min(m, n)]``, counted from zero; or
       None, with the matrices unchanged, if there is no LAPACK or calling it is not faster.
     """
-    found = _getrf(columns.dtype)
+    found = _getrf(columns.dtype, unthreaded=applies("lu", columns))
     count, n, m = columns.shape
     if found is None or not _is_worthwhile(count, min(m, n)):
         return None
@@ -72,8 +76,8 @@ def substitute_in_place(
     Returns:
       False, with ``x`` unchanged, if there is no BLAS or calling it is not faster.
     """
-    found = _trsm(matrix.dtype)
     count, n, k = x.shape
+    found = _trsm(matrix.dtype, unthreaded=applies("triangular_solve", matrix if n >= k else x))
     if found is None or not _is_worthwhile(count, n):
         return False
     # Fortran sees the transposes: x^T = b^T matrix^-T.
@@ -102,7 +106,9 @@ _Function = Callable[..., Any]
 
 
 @cache
-def _library() -> ctypes.CDLL | None:
+def _library(*, unthreaded: bool) -> ctypes.CDLL | None:
+    if unthreaded:
+        return load_without_threads()
     if sys.byteorder != "little":
         return None
     try:
@@ -112,9 +118,11 @@ def _library() -> ctypes.CDLL | None:
         return None
 
 
-def _find(name: str, arguments: list[Any]) -> tuple[_Function, np.dtype] | None:
+def _find(
+    name: str, arguments: list[Any], *, unthreaded: bool
+) -> tuple[_Function, np.dtype] | None:
     for pattern, integer in _NAMES:
-        function = getattr(_library(), pattern.format(name), None)
+        function = getattr(_library(unthreaded=unthreaded), pattern.format(name), None)
         if function is not None:
             function.argtypes, function.restype = arguments, None
             return function, integer
@@ -125,9 +133,9 @@ _POINTER = ctypes.c_void_p
 
 
 @cache
-def _getrf(dtype: np.dtype) -> tuple[_Function, np.dtype] | None:
+def _getrf(dtype: np.dtype, *, unthreaded: bool) -> tuple[_Function, np.dtype] | None:
     """The getrf of a dtype and the dtype of its pivots, if it factors a test matrix correctly."""
-    found = _find(f"{_LETTERS[dtype]}getrf", [_POINTER] * 6)
+    found = _find(f"{_LETTERS[dtype]}getrf", [_POINTER] * 6, unthreaded=unthreaded)
     if found is None:
         return None
     function, integer = found
@@ -141,7 +149,8 @@ def _getrf(dtype: np.dtype) -> tuple[_Function, np.dtype] | None:
 
 
 @cache
-def _trsm(dtype: np.dtype) -> _Function | None:
+def _trsm(dtype: np.dtype, *, unthreaded: bool) -> _Function | None:
     # Accept trsm only from the library whose integers were verified with getrf.
-    found = _find(f"{_LETTERS[dtype]}trsm", [_POINTER] * 11)
-    return found[0] if found is not None and _getrf(dtype) is not None else None
+    found = _find(f"{_LETTERS[dtype]}trsm", [_POINTER] * 11, unthreaded=unthreaded)
+    verified = _getrf(dtype, unthreaded=unthreaded) is not None
+    return found[0] if found is not None and verified else None

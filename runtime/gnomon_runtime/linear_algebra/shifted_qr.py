@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from gnomon_runtime.linear_algebra import reflectors
+from gnomon_runtime.linear_algebra import reflectors, unthreaded
 
 # The maximum number of QR steps per eigenvalue. At the tenth and twentieth, an exceptional shift
 # breaks cycles.
@@ -49,14 +49,14 @@ def _from_eigenvectors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     Returns None if the entries below the diagonal do not vanish to rounding, which happens for
     nearly dependent eigenvectors.
     """
-    values, vectors = np.linalg.eig(a)
+    values, vectors = unthreaded.eig(a)
     basis, pairs = vectors, np.zeros(len(a), bool)
     if a.dtype.kind != "c":
         # The real and imaginary parts of a complex eigenvector span the plane of its pair.
         pairs = values.imag > 0
         basis = vectors.real.copy()
         basis[:, 1:][:, pairs[:-1]] = vectors.imag[:, :-1][:, pairs[:-1]]
-    z = np.linalg.qr(basis)[0]
+    z = unthreaded.qr(basis, False)[0]
     t = z.conj().T @ a @ z
     kept = np.triu(t)
     rows = np.flatnonzero(pairs)

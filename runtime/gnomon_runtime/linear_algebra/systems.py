@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gnomon_runtime.linear_algebra import elimination
+from gnomon_runtime.linear_algebra import elimination, unthreaded
 from gnomon_runtime.linear_algebra.members import by_member, check_finite, nan_like
 from gnomon_runtime.linear_algebra.substitution import substitute
 
@@ -16,7 +16,7 @@ def solve(a: np.ndarray, b: np.ndarray, *, transpose_a: bool) -> np.ndarray:
     if transpose_a:
         a = a.swapaxes(-1, -2)
     try:
-        return np.linalg.solve(a, b)
+        return unthreaded.solve(a, b)
     except np.linalg.LinAlgError:
         # Some system has a zero pivot: substitution gives such systems infinities and nan.
         lu, _, permutation = elimination.factor(a)
@@ -27,7 +27,7 @@ def solve(a: np.ndarray, b: np.ndarray, *, transpose_a: bool) -> np.ndarray:
 
 def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sign (complex: the phase) of the determinant, and the logarithm of its magnitude."""
-    sign, log = np.linalg.slogdet(a)
+    sign, log = unthreaded.slogdet(a)
     # NumPy only counts the signs of pivots, which ignores nan.
     return np.where(np.isnan(log), np.nan, sign).astype(a.dtype), log
 
@@ -37,8 +37,8 @@ def cofactors(a: np.ndarray) -> np.ndarray:
 
     # Products of all singular values but one need no division, and are right for any rank.
     def products(a: np.ndarray) -> np.ndarray:
-        u, s, vh = np.linalg.svd(check_finite(a))
-        phase = np.linalg.det(u) * np.linalg.det(vh)
+        u, s, vh = unthreaded.svd(check_finite(a), True)
+        phase = unthreaded.det(u) * unthreaded.det(vh)
         ones = np.ones((*s.shape[:-1], 1), s.dtype)
         before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)
         after = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., ::-1]
