@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -13,10 +11,8 @@ import iree.runtime as rt
 import numpy as np
 from iree.runtime import _binding
 
-from gnomon._native import CallLock, Launcher
+from gnomon._native import Launcher
 from gnomon.backends import profiling
-from gnomon.backends.errors import ExecutionError
-from gnomon.backends.iree.blas import load_for
 from gnomon.backends.iree.buffer import (
     IMPORTED_USAGE_BIT,
     Buffer,
@@ -26,18 +22,11 @@ from gnomon.backends.iree.buffer import (
     result_buffer,
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
-from gnomon.backends.iree.host import HostModule, read_table
-from gnomon.backends.iree.interrupts import run_interruptibly
-from gnomon.backends.iree.reflection import STEPS
-from gnomon.backends.iree.scratch import loading_libraries
+from gnomon.backends.iree.loaded import LoadedProgram
 from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.callbacks import Callback
-from gnomon.dialects.deferred import Deferred
 
 __all__ = ["ArrayType", "Executable"]
-
-# Few programs have steps.
-stepped: Any = Deferred("gnomon.backends.iree.stepped")
 
 # The most calls in flight on the thread pool, and the most memory that they may allocate, which
 # they do at the time of the call. Two calls are as fast as more: in chains of arrays of 100 kB, a
@@ -45,12 +34,8 @@ stepped: Any = Deferred("gnomon.backends.iree.stepped")
 # 5 ms with 32, which exceed the caches.
 _RUN_AHEAD = 32
 _RUN_AHEAD_BYTES = 64 << 20
-# After a call that took this long, the next one runs so that an interrupt can end it.
-_SLOW_S = 0.02
 # A list of results no larger than this is kept for the next call, and their memory with it.
 _KEPT_RESULTS_BYTES = 4096
-# The memory of a call is the minimum over this many calls, since other threads allocate meanwhile.
-_MEASURED_CALLS = 3
 
 _VariantList = rt.VmVariantList
 _BufferView = rt.HalBufferView
@@ -83,110 +68,6 @@ class ArrayType(Protocol):
     @property
     def dtype(self) -> Any:
         """Any value that NumPy accepts as a dtype."""
-
-
-class _Loaded:
-    """A program in IREE's virtual machine.
-
-    Attributes:
-      host: the Python functions that it calls, or None.
-      function: the function to invoke, or None if Python runs steps of it.
-      context: the context in which to invoke it.
-      invoke: runs it on a list of arguments, and fills a list of results.
-      footprint: the bytes that a call allocates, as far as measured.
-      unmeasured: the number of calls left in which to measure that.
-      slow: whether the next call is expected to take long.
-      unbounded: whether any call may take long.
-    """
-
-    __slots__ = (
-        "context",
-        "footprint",
-        "function",
-        "generation",
-        "host",
-        "invoke",
-        "lock",
-        "slow",
-        "state",
-        "unbounded",
-        "unmeasured",
-    )
-
-    invoke: Callable[[Any, Any], None]
-
-    def __init__(
-        self,
-        vmfb: bytes,
-        state: DriverState,
-        callbacks: Sequence[Callback],
-        slow: bool,
-        unbounded: bool,
-    ) -> None:
-        self.state = state
-        self.slow = slow or unbounded
-        self.unbounded = unbounded
-        self.generation = runtime_generation()
-        # IREE does not allow concurrent calls of one context.
-        self.lock = CallLock()
-        self.footprint = 0
-        self.unmeasured = _MEASURED_CALLS
-        if state.shares_memory:
-            load_for(vmfb)
-        state.activate()
-        try:
-            module = rt.VmModule.copy_buffer(state.instance, vmfb)
-            function = module.lookup_function("main")
-            table = read_table(function) if function is not None else []
-            self.host = HostModule(table, callbacks, state) if table else None
-            modules = (
-                [state.module, self.host.module, module] if self.host else [state.module, module]
-            )
-            with loading_libraries():
-                context = rt.VmContext(state.instance, modules)
-        except Exception as error:
-            raise execution_error("the compiled program cannot be loaded", error, state) from error
-        if function is None:
-            raise ExecutionError(
-                "the compiled program has no function `main`; it was compiled from something "
-                f"else, with the functions {sorted(module.function_names)}"
-            )
-        self.context = context
-        self.function = None
-        if STEPS not in function.reflection:
-            self.function = function
-            self.invoke = functools.partial(context.invoke, function)
-        else:
-            calls = self.host.calls if self.host else {}
-            steps = stepped.read_steps(function)
-            self.invoke = stepped.Stepper(steps, module, context, calls, state)
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether the next call needs neither measuring nor care for interrupts."""
-        return not (self.slow or self.unmeasured)
-
-    def call(self, arguments: Any, results: Any, keep_alive: object) -> None:
-        """Run the program; in the main thread, an interrupt ends the call.
-
-        Args:
-          arguments, results: see `invoke`.
-          keep_alive: the memory that it reads, since it continues to run after an interrupt.
-        """
-        if self.slow and threading.current_thread() is threading.main_thread():
-            run_interruptibly(lambda: self._call_measured(arguments, results, keep_alive))
-        else:
-            self._call_measured(arguments, results, keep_alive)
-
-    def _call_measured(self, arguments: Any, results: Any, _keep_alive: object) -> None:
-        with self.lock:
-            self.state.activate()
-            started = time.perf_counter()
-            if self.unmeasured:
-                _invoke_measured(self, arguments, results)
-            else:
-                self.invoke(arguments, results)
-            self.slow = self.unbounded or time.perf_counter() - started > _SLOW_S
 
 
 class Executable:
@@ -338,7 +219,7 @@ class Executable:
                 "device_put"
             )
 
-    def _load(self) -> _Loaded:
+    def _load(self) -> LoadedProgram:
         """The loaded program; it is loaded again if its device is gone."""
         loaded = self._loaded
         if loaded.generation != runtime_generation():
@@ -355,21 +236,21 @@ class Executable:
         types = Buffer, _BufferView, _VariantList
         return Launcher(*types, self.device, results, keep, _raise_failure, _owned)
 
-    def _use(self, loaded: _Loaded) -> None:
+    def _use(self, loaded: LoadedProgram) -> None:
         """Make later calls with this loaded program."""
         self._loaded = loaded
         if self.launcher is not None and loaded.host is None and loaded.function is not None:
             context = _binding.InvokeContext(loaded.state.device)
             self.launcher.bind(_pack, context, loaded.context.invoke, loaded.function, loaded)
 
-    def _abandon(self, loaded: _Loaded) -> None:
+    def _abandon(self, loaded: LoadedProgram) -> None:
         """Leave the loaded program to an interrupted call, which continues to run."""
         if self._loaded is loaded:
             self._use(self._reload())
 
-    def _reload(self) -> _Loaded:
+    def _reload(self) -> LoadedProgram:
         state = self.device.driver_state(self.execution_model)
-        return _Loaded(self._vmfb, state, self._callbacks, self._slow, self._unbounded)
+        return LoadedProgram(self._vmfb, state, self._callbacks, self._slow, self._unbounded)
 
     def _invoke_with_host(self, arguments: Any, results: Any) -> None:
         """Run a program that calls Python; exceptions of Python functions are raised here."""
@@ -394,7 +275,7 @@ class Executable:
 
     def _launch(
         self,
-        loaded: _Loaded,
+        loaded: LoadedProgram,
         arguments: Any,
         results: Any,
         pending: list[Pending],
@@ -482,21 +363,6 @@ class Executable:
             f"Executable({self._arity} arguments, {len(self.output_types)} results, "
             f"{self.execution_model}, device={self.device!r})"
         )
-
-
-def _invoke_measured(loaded: _Loaded, arguments: Any, results: Any) -> None:
-    """Run a program and record the memory that it allocates."""
-    state = loaded.state
-    if not state.shares_memory:
-        loaded.unmeasured = 0
-        loaded.invoke(arguments, results)
-        return
-    before = state.allocated_bytes()
-    loaded.invoke(arguments, results)
-    allocated = state.allocated_bytes() - before
-    first = loaded.unmeasured == _MEASURED_CALLS
-    loaded.footprint = allocated if first else min(allocated, loaded.footprint)
-    loaded.unmeasured -= 1
 
 
 def _raise_failure(error: BaseException, state: DriverState) -> None:
