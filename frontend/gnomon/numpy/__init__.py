@@ -21,23 +21,12 @@ from gnomon.numpy._aliases import name_aliases
 from gnomon.numpy._arithmetic import (
     deg2rad,
     degrees,
-    divmod,
-    floor_divide,
-    fmod,
-    gcd,
     heaviside,
     hypot,
-    lcm,
-    log2,
-    log10,
-    logaddexp,
-    logaddexp2,
-    mod,
     pow,
     power,
     rad2deg,
     radians,
-    remainder,
     sinc,
 )
 from gnomon.numpy._attributes import ndim, shape, size
@@ -63,6 +52,7 @@ from gnomon.numpy._creation import (
     zeros_like,
 )
 from gnomon.numpy._diagonals import diag, diagflat, eye, identity, tri, tril, triu
+from gnomon.numpy._division import divmod, floor_divide, fmod, gcd, lcm, mod, remainder
 from gnomon.numpy._einsum import einsum, einsum_path
 from gnomon.numpy._files import (
     ComplexWarning,
@@ -135,6 +125,7 @@ from gnomon.numpy._linear_algebra import (
     vecdot,
     vecmat,
 )
+from gnomon.numpy._logarithms import log2, log10, logaddexp, logaddexp2
 from gnomon.numpy._manipulation import (
     atleast_1d,
     atleast_2d,

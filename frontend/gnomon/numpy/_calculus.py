@@ -16,9 +16,9 @@ from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum, diff
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
-from gnomon.numpy._arithmetic import mod
 from gnomon.numpy._creation import full, zeros
 from gnomon.numpy._diagonals import diag
+from gnomon.numpy._division import mod
 from gnomon.numpy._joining import concatenate
 from gnomon.numpy._linear_algebra import dot
 from gnomon.numpy._manipulation import atleast_2d, expand_dims, moveaxis, ravel, reshape, transpose

@@ -15,10 +15,10 @@ from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.stack import ensure_compile_time_eval
 from gnomon.numpy._arguments import as_array
-from gnomon.numpy._arithmetic import divmod as divmod_
 from gnomon.numpy._construction import array, asarray
 from gnomon.numpy._creation import ones
 from gnomon.numpy._diagonals import tril, triu
+from gnomon.numpy._division import divmod as divmod_
 from gnomon.numpy._joining import concatenate, stack
 from gnomon.numpy._manipulation import atleast_1d, expand_dims, reshape
 from gnomon.numpy._ranges import arange, linspace, meshgrid

@@ -10,8 +10,8 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import as_array, promoted
-from gnomon.numpy._arithmetic import mod
 from gnomon.numpy._creation import zeros
+from gnomon.numpy._division import mod
 from gnomon.numpy._joining import concatenate
 from gnomon.numpy._selection import clip, where
 from gnomon.numpy._ufuncs import abs as abs_

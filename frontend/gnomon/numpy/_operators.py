@@ -16,9 +16,9 @@ from gnomon._arrays.array import Array
 from gnomon._tracing.trace import Tracer
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._array_api import check_version
+from gnomon.numpy._at import IndexUpdateHelper
 from gnomon.numpy._dispatch import fast_path
 from gnomon.numpy._indexing import getitem
-from gnomon.numpy._updates import IndexUpdateHelper
 
 Function = Callable[..., Any]
 

@@ -23,9 +23,10 @@ from gnomon.lax._creation import converted
 from gnomon.lax._operands import as_shape, constant_like
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
-from gnomon.numpy._arithmetic import log10, power
+from gnomon.numpy._arithmetic import power
 from gnomon.numpy._construction import array, placement
 from gnomon.numpy._dispatch import broadcast_to_shape
+from gnomon.numpy._logarithms import log10
 from gnomon.numpy._manipulation import moveaxis
 from gnomon.numpy._ufuncs import add, multiply, sign, subtract, true_divide
 

@@ -23,6 +23,7 @@ from gnomon.dialects.types import BOOL, is_complex, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like
 from gnomon.numpy._arguments import as_array
+from gnomon.numpy._at import IndexUpdateHelper
 from gnomon.numpy._construction import array, asarray
 from gnomon.numpy._dispatch import (
     ANY_KIND,
@@ -46,7 +47,6 @@ from gnomon.numpy._ufuncs import (
     minimum,
     not_equal,
 )
-from gnomon.numpy._updates import IndexUpdateHelper
 
 # ----------------------------------------------------------------------------------------- choosing
 

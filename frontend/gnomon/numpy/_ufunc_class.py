@@ -19,9 +19,9 @@ from gnomon._transformations.vmap import vmap
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import (
     _accumulations,
-    _arithmetic,
     _construction,
     _joining,
+    _logarithms,
     _manipulation,
     _reductions,
     _selection,
@@ -401,8 +401,8 @@ _UFUNCS = (
     _binary(_ufuncs.logical_and, identity=True, reducer=_logical(_reductions.all)),
     _binary(_ufuncs.logical_or, identity=False, reducer=_logical(_reductions.any)),
     _binary(_ufuncs.logical_xor, identity=False),
-    _binary(_arithmetic.logaddexp, identity=float("-inf")),
-    _binary(_arithmetic.logaddexp2, identity=float("-inf")),
+    _binary(_logarithms.logaddexp, identity=float("-inf")),
+    _binary(_logarithms.logaddexp2, identity=float("-inf")),
     ufunc(_ufuncs.negative, 1, 1, elementwise=True),
 )
 
