@@ -4,7 +4,16 @@
 """
 
 from gnomon.lax import linalg
+from gnomon.lax._accuracy import AccuracyMode, Tolerance
 from gnomon.lax._branches import cond, switch
+from gnomon.lax._broadcasting import (
+    broadcast,
+    broadcast_in_dim,
+    broadcast_like,
+    broadcast_shapes,
+    broadcast_to_rank,
+    tile,
+)
 from gnomon.lax._collective_movements import (
     all_gather,
     all_to_all,
@@ -63,9 +72,7 @@ from gnomon.lax._creation import (
 )
 from gnomon.lax._dot_algorithm import DotAlgorithm, DotAlgorithmPreset
 from gnomon.lax._elementwise import (
-    AccuracyMode,
     RoundingMethod,
-    Tolerance,
     abs,
     acos,
     acosh,
@@ -84,7 +91,6 @@ from gnomon.lax._elementwise import (
     bitwise_xor,
     cbrt,
     ceil,
-    clamp,
     clz,
     complex,
     conj,
@@ -131,8 +137,6 @@ from gnomon.lax._elementwise import (
     rem,
     round,
     rsqrt,
-    select,
-    select_n,
     shift_left,
     shift_right_arithmetic,
     shift_right_logical,
@@ -194,6 +198,7 @@ from gnomon.lax._reductions import (
     reduce_xor,
 )
 from gnomon.lax._scatter_apply import scatter_apply
+from gnomon.lax._selection import clamp, select, select_n
 from gnomon.lax._sharding import with_sharding_constraint
 from gnomon.lax._slicing import (
     dynamic_index_in_dim,
@@ -208,11 +213,6 @@ from gnomon.lax._slicing import (
 )
 from gnomon.lax._sorting import approx_max_k, approx_min_k, sort, sort_key_val, top_k
 from gnomon.lax._structural import (
-    broadcast,
-    broadcast_in_dim,
-    broadcast_like,
-    broadcast_shapes,
-    broadcast_to_rank,
     collapse,
     concatenate,
     expand_dims,
@@ -223,7 +223,6 @@ from gnomon.lax._structural import (
     split,
     squeeze,
     stack,
-    tile,
     transpose,
     unstack,
 )

@@ -15,7 +15,7 @@ from gnomon._tracing.bind import as_operand
 from gnomon.dialects.emit import ops
 from gnomon.lax._collectives import axis_index, psum
 from gnomon.lax._creation import full_like
-from gnomon.lax._elementwise import eq, select
+from gnomon.lax._elementwise import eq
 from gnomon.lax._grouped_axes import own_position, reduced_within_groups, values_of_group
 from gnomon.lax._named_axes import (
     AxisName,
@@ -31,6 +31,7 @@ from gnomon.lax._named_axes import (
     varying_over,
     with_vma,
 )
+from gnomon.lax._selection import select
 from gnomon.lax._slicing import dynamic_index_in_dim
 from gnomon.lax._structural import canonical_axis, reshape, transpose
 

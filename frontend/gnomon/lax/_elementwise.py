@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
-from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._diagnostics.errors import GnomonTypeError
-from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer
+from gnomon.lax._accuracy import AccuracyMode, Tolerance, check_accuracy
 from gnomon.lax._creation import convert_element_type
 from gnomon.lax._operands import (
     ANY_DTYPE,
@@ -31,7 +31,6 @@ from gnomon.lax._operands import (
     Dtypes,
     accept,
     argument,
-    broadcast,
     constant_like,
     describe_dtypes,
     same_dtype,
@@ -52,46 +51,6 @@ class Transcendental(Protocol):
 
 SIGNED_FLOAT_OR_COMPLEX: Dtypes = frozenset(SIGNED) | FLOAT_OR_COMPLEX
 REAL_NUMBER: Dtypes = REAL - {BOOL}
-
-
-class AccuracyMode(enum.Enum):
-    """How accurate a transcendental function must be. Every backend gives the same result."""
-
-    HIGHEST = 1
-    DEFAULT = 2
-
-
-class Tolerance:
-    """The permitted error of a transcendental function; any setting gives the same result.
-
-    Args:
-      atol, rtol: absolute and relative error.
-      ulps: error in units in the last place.
-    Raises:
-      ValueError: a tolerance is negative, or none is positive.
-    """
-
-    def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> None:
-        if atol < 0 or rtol < 0 or ulps < 0:
-            raise ValueError(
-                f"Tolerances must be non-negative, got atol={atol}, rtol={rtol}, ulps={ulps}"
-            )
-        if not (atol or rtol or ulps):
-            raise ValueError("At least one of atol, rtol, or ulps must be set, to more than zero")
-        self.atol = atol
-        self.rtol = rtol
-        self.ulps = ulps
-
-    def __repr__(self) -> str:
-        return f"Tolerance(atol={self.atol}, rtol={self.rtol}, ulps={self.ulps})"
-
-
-def _check_accuracy(name: str, accuracy: Any) -> None:
-    if accuracy is not None and not isinstance(accuracy, AccuracyMode | Tolerance):
-        raise NotImplementedError(
-            f"lax.{name}: accuracy must be None, a lax.AccuracyMode or a lax.Tolerance, "
-            f"got {accuracy!r}"
-        )
 
 
 def _document(function: Any, name: str, summary: str, arguments: str, dtypes: Dtypes) -> Any:
@@ -122,7 +81,7 @@ def _with_accuracy(name: str, summary: str, dtypes: Dtypes = FLOAT_OR_COMPLEX) -
     """Add JAX's parameter ``accuracy`` to a transcendental function."""
 
     def function(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
-        _check_accuracy(name, accuracy)
+        check_accuracy(name, accuracy)
         x = argument(name, x)
         accept(name, x, dtypes)
         return bind(getattr(ops, name), x)
@@ -497,76 +456,3 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
         accept("betainc", operand, FLOAT, i)
     same_dtype("betainc", operands)
     return bind(ops.regularized_incomplete_beta, *spread("betainc", operands))
-
-
-def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """Elementwise ``x`` limited to the interval [min, max].
-
-    Args:
-      min, max: arrays of the shape of ``x``, or scalars.
-      x: an array. All three have one dtype.
-    Raises:
-      TypeError: dtypes differ, or a bound has another shape.
-    """
-    low, x, high = (argument("clamp", v, i) for i, v in enumerate((min, x, max)))
-    same_dtype("clamp", (low, x, high))
-    for name, bound in (("min", low), ("max", high)):
-        if bound.shape not in ((), x.shape):
-            raise TypeError(
-                f"lax.clamp: {name} must be a scalar or have the operand's shape, got "
-                f"{name} of shape {bound.shape} for an operand of shape {x.shape}"
-            )
-    return bind(ops.clamp, broadcast(low, x.shape), x, broadcast(high, x.shape))
-
-
-@takes_extended_arrays("on_true", "on_false")
-def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """Elementwise choice: ``on_true`` where ``pred`` is true, ``on_false`` elsewhere.
-
-    Args:
-      pred: a bool array of the choices' shape, or a scalar.
-      on_true, on_false: arrays of one shape and dtype.
-    Raises:
-      TypeError: shapes or dtypes differ.
-
-    Example:
-      >>> import gnomon.numpy as gnp
-      >>> select(gnp.array([True, False]), gnp.array([1.0, 2.0]), gnp.array([3.0, 4.0]))
-      Array([1., 4.], dtype=float32)
-    """
-    return select_n(pred, on_false, on_true)
-
-
-def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    """Elementwise choice among cases by their number.
-
-    Args:
-      which: bool (two cases at most) or integers, of the cases' shape or a scalar; numbers out of
-        range choose the first or the last case.
-      cases: arrays of one shape and dtype.
-    Raises:
-      TypeError: shapes or dtypes differ, or there are too many cases for a bool.
-    """
-    if not cases:
-        raise ValueError("lax.select_n must have at least one case")
-    which = argument("select_n", which, 0)
-    arrays = [argument("select_n", c, i + 1) for i, c in enumerate(cases)]
-    shapes = [c.shape for c in arrays]
-    if any(s != shapes[0] for s in shapes):
-        raise TypeError(f"lax.select: cases must have one shape, got {', '.join(map(str, shapes))}")
-    same_dtype("select", arrays)
-    if which.shape not in ((), shapes[0]):
-        raise TypeError(
-            "lax.select: the choice must be a scalar or have the cases' shape, got shape "
-            f"{which.shape} for cases of shape {shapes[0]}"
-        )
-    if which.dtype == BOOL:
-        if len(arrays) > 2:
-            raise TypeError("lax.select: a bool cannot choose among more than 2 cases")
-    elif which.dtype not in INTEGERS:
-        raise TypeError(f"lax.select: the choice must be bool or integer, got {which.dtype.name}")
-    chosen = arrays[0]
-    for number, case in enumerate(arrays[1:], 1):
-        taken = which if which.dtype == BOOL else ge(which, constant_like(which, number))
-        chosen = bind(ops.select, taken, case, chosen)
-    return with_weak_type(chosen, all(c.aval.weak_type for c in arrays))

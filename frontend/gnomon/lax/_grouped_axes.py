@@ -18,9 +18,9 @@ from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.contract import Op
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import full_like
-from gnomon.lax._elementwise import select
 from gnomon.lax._named_axes import Groups, bind_over, sizes_of, varying_over
 from gnomon.lax._operands import broadcast
+from gnomon.lax._selection import select
 from gnomon.lax._slicing import dynamic_index_in_dim
 from gnomon.lax._structural import concatenate, reshape
 

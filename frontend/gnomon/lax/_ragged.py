@@ -17,12 +17,14 @@ from gnomon._arrays.dtypes import check_user_dtype
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_integer
+from gnomon.lax._broadcasting import broadcast_in_dim
 from gnomon.lax._contraction import DotDimensionNumbers, PrecisionLike, dot_general
 from gnomon.lax._creation import converted, full_like, iota
-from gnomon.lax._elementwise import bitwise_and, ge, lt, mul, select
+from gnomon.lax._elementwise import bitwise_and, ge, lt, mul
 from gnomon.lax._operands import argument
 from gnomon.lax._reductions import cumsum
-from gnomon.lax._structural import broadcast_in_dim, reshape, transpose
+from gnomon.lax._selection import select
+from gnomon.lax._structural import reshape, transpose
 
 # ---------------------------------------------------------------------------------- ragged products
 

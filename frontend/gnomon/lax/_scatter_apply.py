@@ -16,10 +16,11 @@ from gnomon._tracing.function import trace_function
 from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
 from gnomon.lax._creation import converted, full
-from gnomon.lax._elementwise import gt, select
+from gnomon.lax._elementwise import gt
 from gnomon.lax._indexing import GatherScatterMode, ScatterDimensionNumbers, scatter_add
 from gnomon.lax._loops import fori_loop
 from gnomon.lax._operands import argument, as_shape, broadcast
+from gnomon.lax._selection import select
 from gnomon.lax._structural import reshape
 
 

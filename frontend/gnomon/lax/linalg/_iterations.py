@@ -14,6 +14,7 @@ from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, real_dtype
+from gnomon.lax._broadcasting import broadcast_in_dim
 from gnomon.lax._creation import converted, full, iota
 from gnomon.lax._elementwise import (
     abs,
@@ -27,7 +28,6 @@ from gnomon.lax._elementwise import (
     mul,
     neg,
     rsqrt,
-    select,
     sqrt,
     square,
     sub,
@@ -36,8 +36,9 @@ from gnomon.lax._gradient import stop_gradient
 from gnomon.lax._loops import scan, while_loop
 from gnomon.lax._operands import broadcast, constant_like
 from gnomon.lax._reductions import reduce_max, reduce_sum
+from gnomon.lax._selection import select
 from gnomon.lax._slicing import dynamic_index_in_dim
-from gnomon.lax._structural import broadcast_in_dim, concatenate
+from gnomon.lax._structural import concatenate
 from gnomon.lax.linalg._factorizations import cholesky, qr
 from gnomon.lax.linalg._operands import adjoint, as_matrices, as_matrix, matmul
 from gnomon.lax.linalg._systems import triangular_solve

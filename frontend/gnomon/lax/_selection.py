@@ -1,0 +1,85 @@
+"""Elementwise choices among operands: `select`, and limits to an interval."""
+
+from __future__ import annotations
+
+from gnomon._arrays.annotations import ArrayLike
+from gnomon._arrays.array import Array
+from gnomon._arrays.extended import takes_extended_arrays
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon.dialects.emit import ops
+from gnomon.dialects.types import BOOL
+from gnomon.lax._elementwise import ge
+from gnomon.lax._operands import INTEGERS, argument, broadcast, constant_like, same_dtype
+
+
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
+    """Elementwise ``x`` limited to the interval [min, max].
+
+    Args:
+      min, max: arrays of the shape of ``x``, or scalars.
+      x: an array. All three have one dtype.
+    Raises:
+      TypeError: dtypes differ, or a bound has another shape.
+    """
+    low, x, high = (argument("clamp", v, i) for i, v in enumerate((min, x, max)))
+    same_dtype("clamp", (low, x, high))
+    for name, bound in (("min", low), ("max", high)):
+        if bound.shape not in ((), x.shape):
+            raise TypeError(
+                f"lax.clamp: {name} must be a scalar or have the operand's shape, got "
+                f"{name} of shape {bound.shape} for an operand of shape {x.shape}"
+            )
+    return bind(ops.clamp, broadcast(low, x.shape), x, broadcast(high, x.shape))
+
+
+@takes_extended_arrays("on_true", "on_false")
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """Elementwise choice: ``on_true`` where ``pred`` is true, ``on_false`` elsewhere.
+
+    Args:
+      pred: a bool array of the choices' shape, or a scalar.
+      on_true, on_false: arrays of one shape and dtype.
+    Raises:
+      TypeError: shapes or dtypes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> select(gnp.array([True, False]), gnp.array([1.0, 2.0]), gnp.array([3.0, 4.0]))
+      Array([1., 4.], dtype=float32)
+    """
+    return select_n(pred, on_false, on_true)
+
+
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
+    """Elementwise choice among cases by their number.
+
+    Args:
+      which: bool (two cases at most) or integers, of the cases' shape or a scalar; numbers out of
+        range choose the first or the last case.
+      cases: arrays of one shape and dtype.
+    Raises:
+      TypeError: shapes or dtypes differ, or there are too many cases for a bool.
+    """
+    if not cases:
+        raise ValueError("lax.select_n must have at least one case")
+    which = argument("select_n", which, 0)
+    arrays = [argument("select_n", c, i + 1) for i, c in enumerate(cases)]
+    shapes = [c.shape for c in arrays]
+    if any(s != shapes[0] for s in shapes):
+        raise TypeError(f"lax.select: cases must have one shape, got {', '.join(map(str, shapes))}")
+    same_dtype("select", arrays)
+    if which.shape not in ((), shapes[0]):
+        raise TypeError(
+            "lax.select: the choice must be a scalar or have the cases' shape, got shape "
+            f"{which.shape} for cases of shape {shapes[0]}"
+        )
+    if which.dtype == BOOL:
+        if len(arrays) > 2:
+            raise TypeError("lax.select: a bool cannot choose among more than 2 cases")
+    elif which.dtype not in INTEGERS:
+        raise TypeError(f"lax.select: the choice must be bool or integer, got {which.dtype.name}")
+    chosen = arrays[0]
+    for number, case in enumerate(arrays[1:], 1):
+        taken = which if which.dtype == BOOL else ge(which, constant_like(which, number))
+        chosen = bind(ops.select, taken, case, chosen)
+    return with_weak_type(chosen, all(c.aval.weak_type for c in arrays))
