@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.standalone_c.contractions import CONTRACTIONS
@@ -43,7 +42,7 @@ _RULES: dict[str, Rule] = {
     **TRIANGULAR,
     **FOURIER,
 }
-# These read each element of each operand once, so operands are computed in their loops.
+# These read each element of an array at most once, so the array is computed in their loops.
 _READ_ONCE = frozenset(
     {
         *ELEMENTWISE,
@@ -53,13 +52,34 @@ _READ_ONCE = frozenset(
         "func.return",
     }
 )
-_KEYWORDS = frozenset(
+# Keywords, and names that the code uses.
+_RESERVED = frozenset(
     {
         *("auto", "bool", "break", "case", "char", "class", "const", "continue", "default", "do"),
         *("double", "else", "enum", "extern", "false", "float", "for", "goto", "if", "inline"),
         *("int", "long", "main", "new", "register", "restrict", "return", "short", "signed"),
         *("sizeof", "static", "struct", "switch", "this", "true", "typedef", "union", "unsigned"),
-        *("void", "volatile", "while", "workspace", "allocated", "y0", "y1", "j0", "j1"),
+        *("void", "volatile", "while", "workspace", "allocated"),
+        # Functions of <stdlib.h> and <string.h>.
+        *("abort", "abs", "atexit", "atof", "atoi", "atol", "atoll", "bsearch", "calloc", "div"),
+        *("exit", "free", "getenv", "labs", "ldiv", "llabs", "lldiv", "malloc", "mblen"),
+        *("mbstowcs", "mbtowc", "memchr", "memcmp", "memcpy", "memmove", "memset", "qsort", "rand"),
+        *("realloc", "srand", "strcat", "strchr", "strcmp", "strcoll", "strcpy", "strcspn"),
+        *("strerror", "strlen", "strncat", "strncmp", "strncpy", "strpbrk", "strrchr", "strspn"),
+        *("strstr", "strtod", "strtof", "strtok", "strtol", "strtold", "strtoll", "strtoul"),
+        *("strtoull", "strxfrm", "system", "wcstombs", "wctomb"),
+    }
+)
+# Functions of <math.h>, without the suffix of their type.
+_MATH = frozenset(
+    {
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign"),
+        *("cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fdim", "floor", "fma"),
+        *("fmax", "fmin", "fmod", "frexp", "gamma", "hypot", "ilogb", "ldexp", "lgamma", "llrint"),
+        *("llround", "log", "log10", "log1p", "log2", "logb", "lrint", "lround", "modf", "nan"),
+        *("nearbyint", "nextafter", "nexttoward", "pow", "remainder", "remquo", "rint", "round"),
+        *("scalbln", "scalbn", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc"),
+        *("j0", "j1", "jn", "y0", "y1", "yn"),
     }
 )
 
@@ -72,7 +92,7 @@ class CSource:
       name: the name of the function.
       code: the source, which includes the header ``<name>.h``.
       header: the header.
-      workspace: the bytes of memory that a call needs for intermediate values.
+      workspace: the size in bytes of the memory that a call needs for intermediate values.
     """
 
     name: str
@@ -86,8 +106,13 @@ def _identifier(text: str) -> str:
     if name[0].isdigit():
         name = f"x_{name}"
     # Variables of the code are a letter and a number, such as t12.
-    taken = name in _KEYWORDS or re.fullmatch(r"([a-z]|lanes)\d+", name)
-    return f"{name}_" if taken else name
+    reserved = (
+        name in _RESERVED
+        or name in _MATH
+        or (name[-1] in "fl" and name[:-1] in _MATH)
+        or re.fullmatch(r"([a-z]|lanes)\d+", name)
+    )
+    return f"{name}_" if reserved else name
 
 
 def _parameters(names: Sequence[str], taken: set[str], prefix: str = "") -> list[str]:
@@ -109,12 +134,12 @@ def c_source(
     arguments: Sequence[str],
     results: Sequence[str],
 ) -> CSource:
-    """Write a program that `CBackend` lowered in C.
+    """Write in C a program that `CBackend` has lowered.
 
     Args:
       artifact: the program.
       name: the name of the function.
-      arguments, results: names of the arguments and results, for the parameters.
+      arguments, results: the names from which those of the parameters are made.
 
     Raises:
       UnsupportedOnTarget: an operation or a dtype has no C code.
@@ -153,19 +178,11 @@ def _write_body(
     inputs: Sequence[str],
     outputs: Sequence[str],
 ) -> None:
-    given = [Stored(Buffer(n, t), t) for n, t in zip(inputs, artifact.input_types, strict=True)]
+    arguments = [Stored(Buffer(n, t), t) for n, t in zip(inputs, artifact.input_types, strict=True)]
     buffers = [
         Buffer(n, t, owned=True) for n, t in zip(outputs, artifact.output_types, strict=True)
     ]
-    hints: dict[Any, Buffer] = {}
-    for value, buffer in zip(
-        [op.operation for op in block.operations][-1].operands, buffers, strict=True
-    ):
-        hints.setdefault(value, buffer)
-    with emitter.scope(block, given, hints) as values:
-        for value, buffer in zip(values, buffers, strict=True):
-            if not (isinstance(value, Stored) and value.buffer is buffer):
-                emitter.compute(value, buffer)
+    emitter.write_block(block, arguments, buffers)
 
 
 def _signature(name: str, artifact: Artifact, inputs: Sequence[str], outputs: Sequence[str]) -> str:
@@ -186,17 +203,17 @@ _VARIABLE = re.compile(r"\s*\w+ (b\d+)\[1\];$")
 
 
 def _without_unused(lines: list[str]) -> list[str]:
-    """Drop constants that nothing reads, and mark variables that are only assigned.
+    """Drop const variables that nothing reads, and mark other variables that nothing reads.
 
-    For example, a window of the whole array needs no start, and a loop may carry a value that
-    nothing reads.
+    For example, a slice of the whole array needs no start, and a loop may carry a value that
+    nothing reads. Compilers warn of both.
     """
     while True:
         uses = Counter(re.findall(r"\b[a-z]+\d+\b", "\n".join(lines)))
-        found = [_CONSTANT.match(line) for line in lines]
+        matches = [_CONSTANT.match(line) for line in lines]
         kept = [
             line
-            for line, match in zip(lines, found, strict=True)
+            for line, match in zip(lines, matches, strict=True)
             if match is None or uses[match[1]] != 1
         ]
         if len(kept) == len(lines):
@@ -255,10 +272,10 @@ def _header(
             "",
             *described,
             "",
-            "   Arrays of results overlap neither each other nor arguments. workspace has",
-            f"   {upper}_WORKSPACE bytes, or is NULL: then the function allocates and frees them.",
-            f"   The result is 0, or {upper}_OUT_OF_MEMORY. Calls in several threads do not",
-            "   disturb each other if each has its own arrays. */",
+            "   Arrays of results must overlap neither each other nor arguments. workspace is",
+            f"   {upper}_WORKSPACE bytes of memory, or NULL: then the function allocates and frees",
+            f"   as much. The result is 0, or {upper}_OUT_OF_MEMORY. Several threads may call the",
+            "   function at the same time, each with its own results and workspace. */",
             f"#ifndef GNOMON_{upper}_H",
             f"#define GNOMON_{upper}_H",
             "#include <stdint.h>",

@@ -131,6 +131,20 @@ def test_complex_numbers_are_pairs_in_c(model: Path) -> None:
     check(["./c"], np.array([-4, 2, -8, 6, -12, 10], np.float32))
 
 
+@needs_cc
+def test_names_of_the_c_library_are_not_hidden(model: Path) -> None:
+    Path("c.py").write_text(
+        "import gnomon.numpy as gnp\ndef log(exp, free, sqrtf):\n"
+        "    return gnp.exp(exp) + gnp.sqrt(gnp.cumsum(free) * sqrtf)\n"
+    )
+    shapes = "f64[4] f64[4] f64[4]"
+    assert main(["compile", "c.py:log", "--args", shapes, "--x64", "-o", "c.a"]) == 0
+    header = Path("log_.h").read_text()
+    assert "int log_(const double *" in header
+    assert "exp_" in header
+    assert "sqrtf_" in header
+
+
 def test_what_is_not_for_c_is_named_with_its_line(model: Path, capsys: Capture) -> None:
     Path("c.py").write_text(
         "import gnomon.numpy as gnp\ndef f(x):\n    return gnp.linalg.eigvals(x).real\n"
