@@ -34,10 +34,10 @@ class _Machine:
 
     Attributes:
       machine: its name, as `platform.machine` gives it.
-      cross: the prefix of GNU's tools.
-      zig: the name for ``zig cc``.
-      flags: those of GCC and clang.
-      zig_flags: those of ``zig cc``.
+      cross: the prefix of GNU's cross compiler and tools; empty if there are none.
+      zig: its name as the target of ``zig cc``.
+      flags: the flags that select it in GCC and clang.
+      zig_flags: the flags that select it in ``zig cc``.
     """
 
     machine: str
@@ -77,7 +77,7 @@ _MACHINES = {
 
 
 def machine_names() -> tuple[str, ...]:
-    """The targets that programs in C are compiled for."""
+    """The targets for which `static_library` can compile."""
     return ("cpu", *_MACHINES)
 
 
@@ -87,7 +87,7 @@ class CCompiler:
 
     Attributes:
       command: the compiler and the flags of the target.
-      archiver: the program that makes libraries.
+      archiver: the command that makes libraries.
     """
 
     command: tuple[str, ...]
@@ -98,8 +98,8 @@ def _zig() -> list[str] | None:
     """The command of Zig, whose package is a C compiler for every target."""
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang"]
-    found = shutil.which("zig")
-    return [found] if found else None
+    zig = shutil.which("zig")
+    return [zig] if zig else None
 
 
 def find_compiler(target: str) -> CCompiler:
@@ -116,9 +116,9 @@ def find_compiler(target: str) -> CCompiler:
             name = level_of_this_machine()
     machine = _MACHINES.get(name, _Machine(platform.machine()))
     if machine.machine == platform.machine():
-        given = shlex.split(os.environ.get("CC", ""))
+        chosen = shlex.split(os.environ.get("CC", ""))
         archiver = shutil.which(os.environ.get("AR", "ar"))
-        for words in [given] if given else [["cc"], ["gcc"], ["clang"]]:
+        for words in [chosen] if chosen else [["cc"], ["gcc"], ["clang"]]:
             if shutil.which(words[0]) and archiver:
                 return CCompiler((*words, *machine.flags), (archiver,))
     elif machine.cross and shutil.which(f"{machine.cross}gcc"):
@@ -158,9 +158,10 @@ def static_library(sources: Sequence[CSource], target: str) -> bytes:
 
 
 def _run(command: Sequence[str], folder: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if process.returncode:
         raise CompilationFailed(
-            f"{shlex.join(command[:2])} failed (exit status {done.returncode}):\n{done.stderr}",
-            diagnostics=done.stderr,
+            f"{shlex.join(command[:2])} failed (exit status {process.returncode}):\n"
+            f"{process.stderr}",
+            diagnostics=process.stderr,
         )

@@ -1,9 +1,10 @@
-"""The functions in C on complex numbers, and Fourier transforms."""
+"""C functions on complex numbers, and for Fourier transforms."""
 
 from __future__ import annotations
 
 __all__ = ["ARITHMETIC", "FACTORIZATIONS", "FOURIER", "LONGEST_RADIX"]
 
+# The largest factor of a length that `gnomon_fft` takes; see `fourier`.
 LONGEST_RADIX = 128
 
 # Products are those of NumPy, and quotients those of R. L. Smith (Algorithm 116, 1962).
@@ -41,9 +42,9 @@ GNOMON_INLINE C gnomon_root(int64_t i, int shift, const double *low, const doubl
 }
 """
 
-# The transform of n numbers x, by the factors of n, which end with 0. roots[i] is the n-th root of
-# unity to the power i. x and y are both overwritten; one of them is the result. After each factor,
-# x[k m + j] is number k of the transform of each m-th element from the j-th on.
+# The transform of n numbers x, by the factors of n; a 0 ends the list of factors. roots[i] is the
+# n-th root of unity to the power i. x and y are both overwritten; one of them is the result. After
+# each factor, x[k m + j] is coefficient k of the transform of the elements j, j + m, j + 2 m, ...
 _FFT = """\
 GNOMON_INLINE C *gnomon_fft(int64_t n, const int *factors, const C *roots, C *x, C *y) {
   for (int64_t l = 1; *factors; l *= *factors++) {
@@ -126,23 +127,23 @@ GNOMON_INLINE C *gnomon_fft(int64_t n, const int *factors, const C *roots, C *x,
 """
 
 # Bluestein's algorithm: jk = (j^2 + k^2 - (k - j)^2) / 2 makes a convolution of a transform, which
-# is computed by transforms of m numbers. turns[k] is the root of unity to the power k^2 / 2.
+# is computed by transforms of m numbers. turns[k] is the n-th root of unity to the power k^2 / 2.
 _CHIRP = """\
 GNOMON_INLINE void gnomon_chirp(int64_t n, int64_t m, const int *factors, const C *roots,
                                   const C *turns, C *spectrum, C *x, C *y) {
   memset(x, 0, (size_t)m * sizeof *x);
   x[0] = turns[0];
   for (int64_t k = 1; k < n; ++k) x[k] = x[m - k] = gnomon_complex_conjugate_T(turns[k]);
-  const C *const found = gnomon_fft(m, factors, roots, x, y);
+  const C *const z = gnomon_fft(m, factors, roots, x, y);
   for (int64_t k = 0; k < m; ++k)
-    spectrum[k] = gnomon_complex_of_T(found[k].re / (T)m, found[k].im / (T)m);
+    spectrum[k] = gnomon_complex_of_T(z[k].re / (T)m, z[k].im / (T)m);
 }
 GNOMON_INLINE C *gnomon_bluestein(int64_t n, int64_t m, const int *factors, const C *roots,
                                     const C *turns, const C *spectrum, C *x, C *y) {
   for (int64_t k = 0; k < n; ++k) x[k] = gnomon_complex_multiply_T(x[k], turns[k]);
   memset(x + n, 0, (size_t)(m - n) * sizeof *x);
   C *const a = gnomon_fft(m, factors, roots, x, y), *const b = a == x ? y : x;
-  /* The transform of swapped parts is the inverse, with swapped parts. */
+  /* An inverse transform: the real and imaginary parts are swapped before and after. */
   for (int64_t k = 0; k < m; ++k)
     a[k] = gnomon_complex_swap_T(gnomon_complex_multiply_T(a[k], spectrum[k]));
   C *const z = gnomon_fft(m, factors, roots, a, b);

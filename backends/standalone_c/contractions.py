@@ -12,7 +12,7 @@ from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.standalone_c.movements import remapped, splat
 from gnomon.backends.standalone_c.scalars import converted
 from gnomon.backends.standalone_c.types import literal, of_type
-from gnomon.backends.standalone_c.values import Buffer, Flat, Index, Lazy, Stored, Value
+from gnomon.backends.standalone_c.values import Buffer, Flat, Index, Lazy, Stored, Value, flattened
 from gnomon.dialects.attributes import DENSE
 from gnomon.dialects.mlir import ir, stablehlo
 from gnomon.dialects.types import TensorType, bfloat16, is_complex
@@ -100,8 +100,8 @@ def _dot_general(emitter: Emitter, operation: Operation) -> list[Value]:
     if 0 in (batches, m, n, k):
         return _finish(emitter, operation, sums)
     left, right = _as_dtype(lhs, wide), _as_dtype(rhs, wide)
-    # The rows of the right matrix run along the result's rows; a single column is a row of its
-    # transpose.
+    # The inner loop runs along the columns of the right matrix. If there is only one column, the
+    # transposes are multiplied.
     if n == 1:
         left, right, m, n = right, left, n, m
         batch, inner, free = batch[::-1], inner[::-1], free[::-1]
@@ -205,7 +205,7 @@ def _convolution(emitter: Emitter, operation: Operation) -> list[Value]:
                     conditions.append(f"{place} >= 0 && {place} < {size}")
                     at[spatial[d]] = place
                 inside = emitter.local("bool", " && ".join(conditions) or "true")
-                row = _row(outer, places)
+                row = flattened(outer, places)
                 with emitter.loops([features]) as (feature,):
                     at[numbers.input_feature_dimension] = (
                         f"({feature} + {part} * {features})" if groups > 1 else feature
@@ -214,7 +214,7 @@ def _convolution(emitter: Emitter, operation: Operation) -> list[Value]:
                         f"({example} + {part} * {examples})" if batch_groups > 1 else example
                     )
                     read = image.element(emitter, tuple(at[d] for d in range(rank + 2)))
-                    position = f"{row} * {k} + {_row(inner, window)} * {features} + {feature}"
+                    position = f"{row} * {k} + {flattened(inner, window)} * {features} + {feature}"
                     emitter.store(patches, position, f"{inside} ? {read} : 0")
             emitter.line(f"memset({product.pointer}, 0, {product_type.size * wide.itemsize});")
             _matmul(
@@ -227,17 +227,11 @@ def _convolution(emitter: Emitter, operation: Operation) -> list[Value]:
                 at = dict(zip(numbers.output_spatial_dimensions, index[:-1], strict=True))
                 at[numbers.output_batch_dimension] = example
                 at[numbers.output_feature_dimension] = f"({column} + {index[-1]})"
-                position = f"{_row(index[:-1], places)} * {per_part} + {index[-1]}"
+                position = f"{flattened(index[:-1], places)} * {per_part} + {index[-1]}"
                 value = emitter.local(kind, emitter.load(product, position))
-                emitter.store(sums, _row([at[d] for d in range(rank + 2)], type_.shape), value)
+                target = flattened(tuple(at[d] for d in range(rank + 2)), type_.shape)
+                emitter.store(sums, target, value)
     return _finish(emitter, operation, sums)
-
-
-def _row(index: Sequence[str], sizes: Sequence[int]) -> str:
-    position = "0"
-    for place, size in zip(index, sizes, strict=True):
-        position = f"({position} * {size} + {place})" if position != "0" else place
-    return position
 
 
 CONTRACTIONS: dict[str, Callable[[Emitter, Operation], Sequence[Value]]] = {

@@ -36,7 +36,7 @@ def _while(emitter: Emitter, operation: Operation) -> list[Value]:
     held = [buffer for value in carried for buffer in value.reads]
     for buffer in held:
         buffer.holders += 1
-    homes = {k: buffer.scope for k, buffer in buffers.items()}
+    owners = {k: buffer.scope for k, buffer in buffers.items()}
     with emitter.block("for (;;)"):
         with emitter.scope(test, carried) as (condition,):
             emitter.line(f"if (!({condition.element(emitter, ())})) break;")
@@ -47,7 +47,7 @@ def _while(emitter: Emitter, operation: Operation) -> list[Value]:
         with emitter.scope(body, carried, number=number) as results:
             _move(emitter, results, buffers)
     for k, buffer in buffers.items():
-        buffer.scope = homes[k]
+        buffer.scope = owners[k]
     for buffer in held:
         buffer.holders -= 1
     return carried
@@ -75,7 +75,7 @@ def _move(emitter: Emitter, results: Sequence[Value], buffers: dict[int, Buffer]
 
 
 def _outputs(emitter: Emitter, operation: Operation) -> list[Buffer]:
-    """Buffers for the results of a region, held so that the end of its block does not free them."""
+    """Buffers for the results of a block, held so that the end of the block does not free them."""
     outputs = [emitter.result(operation, k) for k in range(len(operation.types))]
     for output in outputs:
         output.holders += 1
@@ -101,37 +101,19 @@ def _branches(emitter: Emitter, operation: Operation) -> list[Value]:
         for i, block in enumerate(blocks):
             label = f"case {i}:" if i < len(blocks) - 1 else "default:"
             with emitter.block(label):
-                _branch(emitter, block, outputs)
+                emitter.write_block(block, [], outputs)
                 emitter.line("break;")
     return _kept(outputs, operation)
-
-
-def _branch(emitter: Emitter, block: ir.Block, outputs: Sequence[Buffer]) -> None:
-    names = list([op.operation for op in block.operations][-1].operands)
-    hints: dict[ir.Value, Buffer] = {}
-    for name, buffer in zip(names, outputs, strict=True):
-        hints.setdefault(name, buffer)
-    with emitter.scope(block, [], hints) as results:
-        for value, output in zip(results, outputs, strict=True):
-            if not (isinstance(value, Stored) and value.buffer is output):
-                emitter.compute(value, output)
 
 
 def _call(emitter: Emitter, operation: Operation) -> list[Value]:
     name = ir.FlatSymbolRefAttr(operation.attribute("callee")).value
     block = emitter.functions[name].regions[0].blocks[0]
-    given = [x if x.is_cheap else emitter.stored(x) for x in operation.operands]
+    arguments = [x if x.is_cheap else emitter.stored(x) for x in operation.operands]
     outputs = _outputs(emitter, operation)
     with emitter.block(""):
-        names = list([op.operation for op in block.operations][-1].operands)
-        hints: dict[ir.Value, Buffer] = {}
-        for result, buffer in zip(names, outputs, strict=True):
-            hints.setdefault(result, buffer)
-        with emitter.scope(block, given, hints) as results:
-            for value, output in zip(results, outputs, strict=True):
-                if not (isinstance(value, Stored) and value.buffer is output):
-                    emitter.compute(value, output)
-    for x, value in zip(operation.operands, given, strict=True):
+        emitter.write_block(block, arguments, outputs)
+    for x, value in zip(operation.operands, arguments, strict=True):
         if value is not x and isinstance(value, Stored):
             emitter.release(value.buffer)
     return _kept(outputs, operation)

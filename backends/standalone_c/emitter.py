@@ -47,8 +47,8 @@ class Operation:
 
     def integers(self, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
         """An attribute that is a list of integers."""
-        found = self.attribute(name)
-        return tuple(default) if found is None else tuple(int(x) for x in found)
+        values = self.attribute(name)
+        return tuple(default) if values is None else tuple(int(x) for x in values)
 
 
 Rule = Callable[["Emitter", Operation], Sequence[Value]]
@@ -56,7 +56,14 @@ Rule = Callable[["Emitter", Operation], Sequence[Value]]
 
 @dataclass
 class _Scope:
-    """The values of a block that later operations of the block use."""
+    """The state of a block while its operations are written.
+
+    Attributes:
+      number: identifies the scope.
+      remaining: how many operations of the block that are not written yet use a value.
+      values: the values that were bound in the block and are live.
+      hints: the buffers in which values must be computed.
+    """
 
     number: int
     remaining: Counter[ir.Value] = field(default_factory=Counter)
@@ -102,7 +109,7 @@ class Emitter(Writer):
         return Buffer(name, type_, True, scope, offset)
 
     def release(self, buffer: Buffer) -> None:
-        """Give a buffer's place in the workspace to later ones."""
+        """Make a buffer's range of the workspace free for later buffers."""
         if buffer.offset is not None:
             self.workspace.free(buffer.offset, buffer.type.nbytes)
             buffer.offset = None
@@ -144,10 +151,10 @@ class Emitter(Writer):
     @contextmanager
     def in_memory(self, value: Value) -> Iterator[Stored]:
         """Like `stored`, but memory that was allocated for the value is freed after the block."""
-        found = self.stored(value)
-        yield found
-        if found is not value:
-            self.release(found.buffer)
+        stored = self.stored(value)
+        yield stored
+        if stored is not value:
+            self.release(stored.buffer)
 
     def result(self, operation: Operation, number: int = 0) -> Buffer:
         """The buffer for a result that is computed now."""
@@ -155,10 +162,6 @@ class Emitter(Writer):
         return self.allocate(operation.types[number]) if hint is None else hint
 
     # -------------------------------------------------------------------------------------- blocks
-
-    def value_of(self, value: ir.Value) -> Value:
-        """The value of an SSA value that is live."""
-        return self._env[value]
 
     def bind(self, name: ir.Value, value: Value) -> None:
         """Give an SSA value its value."""
@@ -180,12 +183,12 @@ class Emitter(Writer):
     def overwritable(self, operation: Operation, number: int) -> Buffer | None:
         """The buffer of an operand, if the operation that is written now may overwrite it.
 
-        Pending values that read the buffer are computed first, and the operands of the operation
-        are replaced by the computed values.
+        Lazy values that read the buffer are computed first, and replace the operands of the
+        operation that they were.
         """
         name, scope = operation.op.operands[number], self._scopes[-1]
         value = self._env[name]
-        # Only the values of the block that owns the buffer can be read after this operation.
+        # A buffer of an outer block may be read after this block, or in the next iteration.
         if name not in scope.values or scope.remaining[name] != 1 or not isinstance(value, Stored):
             return None
         buffer = value.buffer
@@ -198,12 +201,12 @@ class Emitter(Writer):
         others = (v for n, v in scope.values.items() if n != name)
         return None if any(buffer in v.reads for v in others) else buffer
 
-    def _settle(self, buffer: Buffer, but: ir.Value) -> None:
-        """Compute the pending values that read a buffer, if that costs less than a copy of it."""
+    def _settle(self, buffer: Buffer, except_for: ir.Value) -> None:
+        """Compute the lazy values that read a buffer, if they are no larger than a copy of it."""
         pending = [
             (name, value)
             for name, value in self._scopes[-1].values.items()
-            if name != but and buffer in value.reads
+            if name != except_for and buffer in value.reads
         ]
         if any(isinstance(value, Stored) for _, value in pending):
             return
@@ -237,14 +240,14 @@ class Emitter(Writer):
           block: the block.
           arguments: the values of its arguments.
           hints: buffers for values that are computed in it.
-          number: the number of the scope, for arguments that it owns.
+          number: the number of the scope, if buffers of the arguments have it as their owner.
         """
         scope = _Scope(next(self._numbers) if number is None else number, hints=dict(hints or {}))
         operations = [op.operation for op in block.operations]
         users = [_used(op) for op in operations]
         for names in users:
             scope.remaining.update(names)
-        single = Counter(name for names in users for name in names)
+        use_counts = Counter(name for names in users for name in names)
         captured = {name for op in operations for name in _captured(op)}
         self._scopes.append(scope)
         for name, value in zip(block.arguments, arguments, strict=True):
@@ -255,7 +258,7 @@ class Emitter(Writer):
             for result in op.results:
                 value = self._env[result]
                 fused = value.is_cheap or (
-                    single[result] == 1
+                    use_counts[result] == 1
                     and result not in captured
                     and self._reads_once(consumer[result].name)
                 )
@@ -289,7 +292,8 @@ class Emitter(Writer):
         rule = self.rules.get(op.name)
         if rule is None:
             raise UnsupportedOnTarget(
-                f"{op.name} cannot be written in C: {self.reason(op)} ({op.location})"
+                f"{op.name} cannot be written in C: it needs a runtime, another device or Python, "
+                f"which a C function does not have ({op.location})"
             )
         operands = [self._env[x] for x in op.operands]
         types = [type_of(x) for x in op.results]
@@ -302,10 +306,18 @@ class Emitter(Writer):
         for name, value in zip(op.results, values, strict=True):
             self.bind(name, value)
 
-    @staticmethod
-    def reason(op: ir.Operation) -> str:
-        """The reason why there is no rule for an operation."""
-        return "it needs a runtime, another device or Python, which a C function does not have"
+    def write_block(
+        self, block: ir.Block, arguments: Sequence[Value], outputs: Sequence[Buffer]
+    ) -> None:
+        """Write the operations of a block, and its results into buffers."""
+        results = list([op.operation for op in block.operations][-1].operands)
+        hints: dict[ir.Value, Buffer] = {}
+        for result, output in zip(results, outputs, strict=True):
+            hints.setdefault(result, output)
+        with self.scope(block, arguments, hints) as values:
+            for value, output in zip(values, outputs, strict=True):
+                if not (isinstance(value, Stored) and value.buffer is output):
+                    self.compute(value, output)
 
     def inline(self, block: ir.Block, arguments: Sequence[Value]) -> list[str]:
         """The results of a block of scalar operations, as expressions in the current loop."""
@@ -314,18 +326,18 @@ class Emitter(Writer):
 
 
 def _used(op: ir.Operation) -> set[ir.Value]:
-    """The values from outside that an operation and the operations in its regions use."""
+    """The values defined outside of an operation that it and the operations in it use."""
     return set(op.operands) | _captured(op)
 
 
 def _captured(op: ir.Operation) -> set[ir.Value]:
-    """The values from outside that the operations in an operation's regions use."""
-    found: set[ir.Value] = set()
-    inside: set[ir.Value] = set()
+    """The values defined outside of an operation that the operations in its regions use."""
+    used: set[ir.Value] = set()
+    defined: set[ir.Value] = set()
     for region in op.regions:
         for block in region.blocks:
-            inside.update(block.arguments)
+            defined.update(block.arguments)
             for inner in block.operations:
-                found |= _used(inner.operation)
-                inside.update(inner.operation.results)
-    return found - inside
+                used |= _used(inner.operation)
+                defined.update(inner.operation.results)
+    return used - defined

@@ -1,6 +1,6 @@
 """Fourier transforms, one dimension after the other, by the functions of `complex_functions`.
 
-Numbers of 32 bits are transformed in 64 bits, so that only their results are rounded.
+Numbers in single precision are transformed in double precision, so that only results are rounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FOURIER"]
 
-# Roots of unity are products of two tables, unless one table is at most this long.
+# A longer table of roots of unity is replaced by two short ones, whose products are the roots.
 _SHORT_TABLE = 256
 _PER_LINE = 4
 _F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
@@ -35,21 +35,21 @@ _JOIN, _SWAP = "gnomon_complex_of_double", "gnomon_complex_swap_double"
 
 def _factors(length: int) -> list[int]:
     """The factors of a length: fours, then primes."""
-    found, rest, factor = [], length, 4
-    while rest > 1:
-        if rest % factor == 0:
-            found.append(factor)
-            rest //= factor
+    factors, quotient, factor = [], length, 4
+    while quotient > 1:
+        if quotient % factor == 0:
+            factors.append(factor)
+            quotient //= factor
         else:
             factor = {4: 2, 2: 3}.get(factor, factor + 2)
-            factor = factor if factor * factor <= rest or factor == 2 else rest
-    return found
+            factor = factor if factor * factor <= quotient or factor == 2 else quotient
+    return factors
 
 
 def _padded(length: int) -> int:
-    """The length of the transforms in Bluestein's algorithm; 0 if that algorithm is slower.
+    """The length of the transforms in Bluestein's algorithm, or 0 to transform by the factors.
 
-    The costs are counted: a transform takes its length times the sum of its factors.
+    The cost of a transform is estimated as its length times the sum of its factors.
     """
     factors = _factors(length)
     least = 2 * length - 1
@@ -68,12 +68,13 @@ def _padded(length: int) -> int:
 
 def _roots(counts: np.ndarray, length: int) -> np.ndarray:
     """``exp(-2 pi i k / length)`` as pairs, from angles in the first octant."""
-    octants, rest = np.divmod(8 * counts, length)
-    turned = octants % 2 == 1
-    angles = np.where(turned, length - rest, rest) * (np.pi / (4 * length))
+    octants, remainder = np.divmod(8 * counts, length)
+    is_odd = octants % 2 == 1
+    angles = np.where(is_odd, length - remainder, remainder) * (np.pi / (4 * length))
     cosines, sines = np.cos(angles), np.sin(angles)
-    # Quarter by quarter, the roots are turned by -i.
-    cosines, sines = np.where(turned, sines, cosines), np.where(turned, cosines, sines)
+    # In an odd octant, the angle is the distance from the octant's end.
+    cosines, sines = np.where(is_odd, sines, cosines), np.where(is_odd, cosines, sines)
+    # Each quarter turn multiplies the roots by -i.
     real = np.choose(octants // 2, [cosines, -sines, -cosines, sines])
     imag = np.choose(octants // 2, [-sines, -cosines, sines, cosines])
     return np.stack([real, imag], -1)
@@ -155,15 +156,16 @@ def _along(
     backward: bool,
     scale: float,
 ) -> None:
-    """Transform all lines along a dimension; results are multiplied by ``scale`` only.
+    """Transform all lines along a dimension, and multiply the results by ``scale``.
 
     Args:
       source: real or complex numbers; fewer than the length if they are half of a spectrum.
-      into: receives the real parts, or as many numbers as fit; may be the source's buffer.
+      into: receives the first coefficients of each line, as many as fit, or only their real parts
+        if its dtype is real; may be the source's buffer.
       dim: the dimension.
       length: the length of the transform.
       backward: whether the roots of unity are the conjugate ones.
-      scale: the factor of the results.
+      scale: the factor.
     """
     points, count = source.type.shape[dim], into.type.shape[dim]
     others = [n for d, n in enumerate(source.type.shape) if d != dim]
@@ -176,18 +178,18 @@ def _along(
 
             with emitter.loops([points]) as (k,):
                 value = converted(emitter, source.element(emitter, at(k)), source.type.dtype, _C128)
-                # The transform of swapped parts is the backward one, with swapped parts.
+                # A backward transform swaps the real and imaginary parts before and after.
                 emitter.store(line.row, k, f"{_SWAP}({value})" if backward else value)
             if points < length:
-                # The other coefficients of a real signal are the conjugates of these, which are
-                # swapped here.
+                # The other coefficients of a real signal are the conjugates of these. Real and
+                # imaginary parts are swapped here, since this transform is backward.
                 with emitter.loops([length - points]) as (k,):
                     mirrored = f"{row}[{k} + 1]"
                     conjugate = f"{_JOIN}(-{mirrored}.re, {mirrored}.im)"
                     emitter.store(line.row, f"{length - 1} - {k}", conjugate)
-            found = emitter.local("gnomon_complex_double *", line.call, "z")
+            spectrum = emitter.local("gnomon_complex_double *", line.call, "z")
             with emitter.loops([count]) as (k,):
-                parts = [f"{found}[{k}].{p}" for p in ("im", "re")[:: 1 if backward else -1]]
+                parts = [f"{spectrum}[{k}].{p}" for p in ("im", "re")[:: 1 if backward else -1]]
                 if scale != 1:
                     parts = [f"{p} * {literal(scale, _F64)}" for p in parts]
                 number = emitter.local("gnomon_complex_double", f"{_JOIN}({', '.join(parts)})")
@@ -206,8 +208,7 @@ def _fft(emitter: Emitter, operation: Operation) -> list[Value]:
         return [Stored(into, type_)]
     backward = kind in ("IFFT", "IRFFT")
     scale = 1 / math.prod(lengths) if backward else 1.0
-    # The dimension of a real signal is transformed first in a forward transform, last in a backward
-    # one.
+    # RFFT transforms the last dimension, whose numbers are real, first; IRFFT transforms it last.
     dims = [*range(first, x.type.rank)]
     if kind != "IRFFT":
         dims.insert(0, dims.pop())

@@ -24,7 +24,7 @@ class _Windows:
     Attributes:
       window: maps dimensions of the array to dimensions of the slices, if the slices have them.
       batching: maps batch dimensions of the array to dimensions of the start indices.
-      mapped: the dimensions of the array that have start indices, in the order of the indices.
+      mapped: the dimension of the array for each of the start indices of a window.
       vector: the dimension along which the start indices of one window are stored.
       batch: the dimensions of the slices that number the windows.
     """
@@ -140,8 +140,8 @@ def _scatter(emitter: Emitter, operation: Operation) -> list[Value]:
         with emitter.block(f"if ({' && '.join(conditions) or '1'})"):
             position = flattened(tuple(places), shape)
             old = [emitter.load(b, position) for b in outputs]
-            given = [u.element(emitter, index) for u in updates]
-            pairs = zip([*scalars, *scalars], [*old, *given], strict=True)
+            update = [u.element(emitter, index) for u in updates]
+            pairs = zip([*scalars, *scalars], [*old, *update], strict=True)
             new = emitter.inline(block, [splat(t, v) for t, v in pairs])
             if count > 1:
                 kinds = [of_type(t).computed for t in types]

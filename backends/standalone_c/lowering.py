@@ -1,4 +1,4 @@
-"""Lowering programs to the StableHLO that is written as C."""
+"""Lowering programs to the StableHLO that `c_source` writes in C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gnomon.passes.pipeline import Pass
 
 __all__ = ["CBackend"]
 
-_PYTHON = "it calls a Python function, which a C program does not have"
+_PYTHON = "it calls a Python function, which a C program cannot do"
 _REASONS = {
     "gnomon.pure_callback": _PYTHON,
     "gnomon.io_callback": _PYTHON,
@@ -31,7 +31,7 @@ _DEVICES = "it runs on several devices; a C function runs on one processor"
 
 
 class CBackend:
-    """Lowers programs; the result is written in C by `c_source`.
+    """Lowers programs to StableHLO, which `c_source` writes in C.
 
     Attributes:
       platform: its name in messages.
@@ -52,13 +52,15 @@ class CBackend:
             lowering.expand()
             lowering.run(("expand-scan",))
             lowering.legalize(
-                Pass("legalize-for-c", "rewrite or reject what has no C code", _legalize)
+                Pass(
+                    "legalize-for-c", "rewrite or reject operations that have no C code", _legalize
+                )
             )
             lowering.to_stablehlo()
             return lowering.artifact(plan=_clone(lowering.module))
 
     def lower_stablehlo(self, module: ir.Module) -> Artifact:
-        """An artifact of a program that is StableHLO from the start."""
+        """The artifact of a program that is given as StableHLO."""
         return Lowering(Program(module), keep_stages=True).artifact(plan=_clone(module))
 
 

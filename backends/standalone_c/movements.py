@@ -161,17 +161,9 @@ def _concatenate(emitter: Emitter, operation: Operation) -> list[Value]:
 def _shifted(shape: Sequence[int], dimension: int, offset: int) -> Callable[[Index], str]:
     def at(index: Index) -> str:
         places = [plus(i, offset) if d == dimension else i for d, i in enumerate(index)]
-        return _position(places, shape)
+        return flattened(tuple(places), shape)
 
     return at
-
-
-def _position(places: Sequence[str], shape: Sequence[int]) -> str:
-    """The row-major position; an index along a dimension of one element is taken to be 0."""
-    position = "0"
-    for place, size in zip(places, shape, strict=True):
-        position = plus(times(position, size), place)
-    return position
 
 
 def _pad(emitter: Emitter, operation: Operation) -> list[Value]:
@@ -192,7 +184,7 @@ def _pad(emitter: Emitter, operation: Operation) -> list[Value]:
 
     def at(index: Index) -> str:
         places = [plus(times(i, r.step), r.begin) for i, r in zip(index, ranges, strict=True)]
-        return _position(places, type_.shape)
+        return flattened(tuple(places), type_.shape)
 
     emitter.compute(cut, into, at)
     return [Stored(into, type_)]
@@ -234,14 +226,15 @@ def _dynamic_update_slice(emitter: Emitter, operation: Operation) -> list[Value]
     offsets = [start_of(emitter, s, n) for s, n in zip(starts, limits, strict=True)]
 
     def at(index: Index) -> str:
-        return _position([plus(i, s) for i, s in zip(index, offsets, strict=True)], type_.shape)
+        places = tuple(plus(i, s) for i, s in zip(index, offsets, strict=True))
+        return flattened(places, type_.shape)
 
     emitter.compute(update, into, at)
     return [Stored(into, type_)]
 
 
 def copied(emitter: Emitter, operation: Operation, number: int = 0, result: int = 0) -> Buffer:
-    """A buffer with the elements of an operand, which may be overwritten.
+    """A buffer that holds the elements of an operand and may be overwritten.
 
     Read the other operands of the operation after this call, not before it.
 
@@ -250,9 +243,9 @@ def copied(emitter: Emitter, operation: Operation, number: int = 0, result: int 
       number: the number of the operand.
       result: the number of the result that the buffer will hold.
     """
-    found = emitter.overwritable(operation, number)
-    if found is not None:
-        return found
+    own = emitter.overwritable(operation, number)
+    if own is not None:
+        return own
     into = emitter.result(operation, result)
     emitter.compute(operation.operands[number], into)
     return into

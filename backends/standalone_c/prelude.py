@@ -137,10 +137,11 @@ GNOMON_INLINE uint16_t gnomon_store_bf16(float x) {
   return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 GNOMON_INLINE float gnomon_load_f16(uint16_t x) {
-  const uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = (x >> 10) & 31, rest = x & 1023;
-  if (exponent == 31) return gnomon_float_of_bits(sign | 0x7f800000 | (rest << 13));
-  if (exponent) return gnomon_float_of_bits(sign | ((exponent + 112) << 23) | (rest << 13));
-  return (sign ? -1.0f : 1.0f) * (float)rest * 5.9604644775390625e-8f;
+  const uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = (x >> 10) & 31;
+  const uint32_t fraction = x & 1023;
+  if (exponent == 31) return gnomon_float_of_bits(sign | 0x7f800000 | (fraction << 13));
+  if (exponent) return gnomon_float_of_bits(sign | ((exponent + 112) << 23) | (fraction << 13));
+  return (sign ? -1.0f : 1.0f) * (float)fraction * 5.9604644775390625e-8f;
 }
 GNOMON_INLINE uint16_t gnomon_store_f16(float x) {
   const uint32_t bits = gnomon_bits_of_float(x), sign = (bits >> 16) & 0x8000;
@@ -154,21 +155,22 @@ GNOMON_INLINE uint16_t gnomon_store_f16(float x) {
   }
   return (uint16_t)(sign | ((size - 0x38000000 + 0xfff + ((size >> 13) & 1)) >> 13));
 }
-GNOMON_INLINE uint64_t gnomon_reduce_bits(uint64_t bits, int width, int rest, int exponent,
+GNOMON_INLINE uint64_t gnomon_reduce_bits(uint64_t bits, int width, int fraction, int exponent,
                                           int mantissa) {
+  /* The type has 1 + own + fraction bits; exponent and mantissa are the bits to keep. */
   const uint64_t sign = bits & (1ULL << (width - 1));
-  const uint64_t infinity = ((1ULL << (width - 1 - rest)) - 1) << rest;
-  const int own = width - 1 - rest, bias = (1 << (own - 1)) - 1;
+  const uint64_t infinity = ((1ULL << (width - 1 - fraction)) - 1) << fraction;
+  const int own = width - 1 - fraction, bias = (1 << (own - 1)) - 1;
   const int largest = exponent < own ? (1 << (exponent - 1)) - 1 : bias;
   uint64_t size = bits ^ sign;
   if (size > infinity) return bits;
-  if (mantissa < rest) {
-    const int dropped = rest - mantissa;
+  if (mantissa < fraction) {
+    const int dropped = fraction - mantissa;
     size += (1ULL << (dropped - 1)) - 1 + ((size >> dropped) & 1);
     size = size >> dropped << dropped;
   }
-  if (exponent < own && (int)(size >> rest) > bias + largest) size = infinity;
-  if (exponent < own && (int)(size >> rest) <= bias - largest) size = 0;
+  if (exponent < own && (int)(size >> fraction) > bias + largest) size = infinity;
+  if (exponent < own && (int)(size >> fraction) <= bias - largest) size = 0;
   return sign | size;
 }
 GNOMON_INLINE float gnomon_reduce_precision_float(float x, int exponent, int mantissa) {
@@ -194,8 +196,8 @@ GNOMON_INLINE float gnomon_round_bf16(float x) { return gnomon_load_bf16(gnomon_
 GNOMON_INLINE float gnomon_round_f16(float x) { return gnomon_load_f16(gnomon_store_f16(x)); }
 """
 
-# c += a b for a of m rows and k columns with the given steps, and b of k rows of n in sequence.
-# A block of four rows and sixteen columns is kept in registers.
+# c += a b. a has m rows and k columns, with the strides `row` and `column`; b has k rows and n
+# columns, and is contiguous. A block of four rows and sixteen columns of c is kept in registers.
 _MATMUL = """\
 GNOMON_INLINE void gnomon_matmul_T(int64_t m, int64_t n, int64_t k, const T *a, int64_t row,
                                    int64_t column, const T *b, T *c) {
@@ -240,7 +242,7 @@ GNOMON_INLINE void gnomon_matmul_T(int64_t m, int64_t n, int64_t k, const T *a, 
 }
 """
 
-# c += the products of n rows of b with the vector a, both in sequence.
+# Adds to c[i] the dot product of row i of b and the vector a. b has n rows and is contiguous.
 _ROWS = """\
 GNOMON_INLINE void gnomon_rows_T(int64_t n, int64_t k, const T *a, const T *b, T *c) {
   enum { LANES = 16 };
@@ -279,7 +281,7 @@ GNOMON_INLINE void gnomon_cholesky_T(int64_t n, const T *a, T *to, bool lower) {
 }
 """
 
-# Overwrites x, m right-hand sides, by the solutions of a triangular system of n rows.
+# Overwrites x, which is m right-hand sides, with the solutions of a triangular system of n rows.
 _SOLVE = """\
 GNOMON_INLINE void gnomon_solve_T(int64_t n, int64_t m, const T *a, int64_t row, int64_t column,
                                   bool lower, bool unit, T *x, int64_t down, int64_t across) {
@@ -340,15 +342,16 @@ def _wrapping(type_: str) -> str:
 
 
 def _helper(name: str) -> str:
-    kind, _, rest = name.removeprefix("gnomon_").partition("_")
+    """The text of a function that is made from a template, by its name."""
+    kind, _, types = name.removeprefix("gnomon_").partition("_")
     if kind in _TEMPLATES:
         text = _TEMPLATES[kind]
-        if rest in ("float", "double"):
-            return _replaced(text, {"T": rest, "V": rest, "FMA": f"GNOMON_FMA_{rest}"})
-        unsigned = _wrapping(rest)
+        if types in ("float", "double"):
+            return _replaced(text, {"T": types, "V": types, "FMA": f"GNOMON_FMA_{types}"})
+        unsigned = _wrapping(types)
         text = re.sub(r"FMA\((.+?), (.+?), (.+?)\);", r"(T)((V)\3 + (V)\1 * \2);", text)
-        return _replaced(text, {"T": rest, "V": unsigned})
-    source, target = re.fullmatch(r"(u?int\d+_t|float|double)_(.*)", rest).groups()  # type: ignore[union-attr]
+        return _replaced(text, {"T": types, "V": unsigned})
+    source, target = re.fullmatch(r"(u?int\d+_t|float|double)_(.*)", types).groups()  # type: ignore[union-attr]
     return _replaced(_CONVERT_BITS, {"FROM": source, "TO": target})
 
 
@@ -358,7 +361,7 @@ def _functions() -> dict[str, str]:
         _replaced(_FLOAT, {"T": t, "INT": f"int{b}_t", "MAX": f"INT{b}_MAX"})
         for t, b in (("float", 32), ("double", 64))
     ]
-    found = {}
+    functions = {}
     complex_numbers = [
         _replaced(text, {"T": t, "C": f"gnomon_complex_{t}", "ABS": f"fabs{suffix}"})
         for t, suffix in (("float", "f"), ("double", ""))
@@ -369,8 +372,8 @@ def _functions() -> dict[str, str]:
             if part:
                 name = re.search(r"(gnomon_\w+)\(", part)
                 assert name is not None
-                found[name[1]] = part
-    return found
+                functions[name[1]] = part
+    return functions
 
 
 def prelude(code: str, helpers: set[str]) -> str:
@@ -378,7 +381,7 @@ def prelude(code: str, helpers: set[str]) -> str:
 
     Args:
       code: the code.
-      helpers: names of functions for particular types.
+      helpers: the names of functions that are made from templates for given types.
     """
     functions = _functions() | {name: _helper(name) for name in sorted(helpers)}
     needed: set[str] = set()

@@ -93,7 +93,7 @@ def _merge(kept: Sequence[int], outer: Index, reduced: Sequence[int], inner: Ind
 def _reduce_associative(
     emitter: Emitter, operation: Operation, name: str, reduced: Sequence[int]
 ) -> Value:
-    """A reduction by an operation whose order may change, so that it vectorizes."""
+    """A reduction by an associative operation, whose order is changed so that it vectorizes."""
     x, start = operation.operands
     shape, dtype = x.type.shape, x.type.dtype
     kept = [d for d in range(len(shape)) if d not in reduced]
@@ -105,8 +105,8 @@ def _reduce_associative(
     into = emitter.result(operation)
     last = max((d for d, n in enumerate(shape) if n > 1), default=-1)
 
-    def step(total: str, element: str, among: np.dtype) -> str:
-        return apply(emitter, name, [total, element], among, among)
+    def step(total: str, element: str, computed: np.dtype) -> str:
+        return apply(emitter, name, [total, element], computed, computed)
 
     if last in reduced or not sizes:
         with emitter.loops(sizes, parallel=False) as outer:
@@ -115,7 +115,7 @@ def _reduce_associative(
             total = step(start.element(emitter, ()), total, dtype)
             emitter.store(into, flattened(outer, sizes), total)
         return Stored(into, operation.type)
-    # The elements of a row are added to those of the result, one row after the other.
+    # Row by row, the elements of the operand are combined with those of the result.
     sums = into if wide == dtype else emitter.allocate(operation.type.with_dtype(wide))
     emitter.compute(splat(sums.type, _identity(name, wide)), sums)
     with emitter.loops(shape) as index:

@@ -1,4 +1,4 @@
-"""The elementwise operations of StableHLO as C expressions, as data."""
+"""Elementwise operations: tables of their C expressions, and the rules that use the tables."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ _FLOAT = {
     "real": "{0}",
     "imag": "0",
 }
-# Functions of complex numbers, and products and quotients in programs of our dialect, have been
-# rewritten on the parts before.
+# `CBackend.lower` has rewritten other functions of complex numbers as functions of their parts.
+# Products and quotients are here for programs that are given as StableHLO.
 _COMPLEX = {
     "add": "gnomon_complex_add_{p}({0}, {1})",
     "subtract": "gnomon_complex_subtract_{p}({0}, {1})",
@@ -118,7 +118,7 @@ def _template(name: str, dtype: np.dtype) -> str:
 def _format(emitter: Emitter, name: str, operands: Sequence[str], dtype: np.dtype) -> str:
     kind = c_type(dtype)
     if len(operands) > 1 or name in ("abs", "sign") or is_complex(dtype):
-        operands = [_simple(emitter, x, kind) for x in operands]
+        operands = [_repeatable(emitter, x, kind) for x in operands]
     template = _template(name, dtype)
     if dtype.kind == "u" and name in _UNSIGNED:
         template = _UNSIGNED[name]
@@ -134,8 +134,8 @@ def _format(emitter: Emitter, name: str, operands: Sequence[str], dtype: np.dtyp
     return kind.rounded(text) if name != "is_finite" else text
 
 
-def _simple(emitter: Emitter, expression: str, kind: CType) -> str:
-    """Whether an expression may be repeated: a name or a literal."""
+def _repeatable(emitter: Emitter, expression: str, kind: CType) -> str:
+    """The expression, if it is a name or a literal; otherwise a new variable with its value."""
     if expression.replace("_", "").replace(".", "").isalnum():
         return expression
     return emitter.local(kind.computed, expression)
@@ -162,14 +162,14 @@ def _lazy(
 
     reads = frozenset().union(*(x.reads for x in operands))
     flat = all(x.is_flat for x in operands)
-    of_type(operation.type)
+    of_type(operation.type)  # raises an error now, not when an element is needed
     return [Lazy(operation.type, element, reads, flat, cheap)]
 
 
 def _elementwise(emitter: Emitter, operation: Operation) -> list[Value]:
     name = operation.op.name.removeprefix("stablehlo.")
     dtype = operation.operands[-1].type.dtype
-    _template(name, dtype)
+    _template(name, dtype)  # raises an error now, not when an element is needed
     result = operation.type.dtype
     # A part of a number in memory is read where it is needed.
     cheap = name in ("real", "imag") and operation.operands[0].is_cheap
@@ -188,7 +188,7 @@ def _compare(emitter: Emitter, operation: Operation) -> list[Value]:
 
     def evaluate(emitter: Emitter, values: list[str]) -> str:
         if is_complex(dtype):
-            x, y = (_simple(emitter, v, c_type(dtype)) for v in values)
+            x, y = (_repeatable(emitter, v, c_type(dtype)) for v in values)
             same = f"{x}.re == {y}.re && {x}.im == {y}.im"
             return emitter.local("bool", same if direction == "EQ" else f"!({same})")
         if total:
@@ -209,7 +209,7 @@ def converted(emitter: Emitter, value: str, source: np.dtype, target: np.dtype) 
         return value
     kind = c_type(target)
     if is_complex(source):
-        value = _simple(emitter, value, c_type(source))
+        value = _repeatable(emitter, value, c_type(source))
         if target == np.bool_:
             return emitter.local("bool", f"{value}.re != 0 || {value}.im != 0")
         if not is_complex(target):

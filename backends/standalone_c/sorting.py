@@ -74,8 +74,8 @@ def _sort(emitter: Emitter, operation: Operation) -> list[Value]:
             for x, output in zip(inputs, outputs, strict=True):
                 position = flattened(at(place), shape)
                 emitter.store(output, position, x.element(emitter, at(f"{source}[{place}]")))
-    for given, x in zip(operation.operands, inputs, strict=True):
-        if given is not x:
+    for operand, x in zip(operation.operands, inputs, strict=True):
+        if operand is not x:
             emitter.release(x.buffer)
     return [Stored(b, t) for b, t in zip(outputs, operation.types, strict=True)]
 

@@ -61,7 +61,7 @@ def _triangular_solve(emitter: Emitter, operation: Operation) -> list[Value]:
     )
     transposed = "NO_TRANSPOSE" not in form
     rows, columns = type_.shape[-2:]
-    # x a = b is the system of the transposed matrices.
+    # x a = b is solved as the system of the transposes, in which the transpose of a is on the left.
     steps = f"{n}, 1"
     if transposed == left:
         lower, steps = not lower, f"1, {n}"

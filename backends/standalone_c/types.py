@@ -117,18 +117,20 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype == np.bool_:
         return "true" if value else "false"
     if not is_floating(dtype):
-        number = int(value)
+        integer = int(value)
+        # The least integer is an expression: C reads -2147483648 as the negation of a number that
+        # int does not hold.
         if dtype == np.int64:
-            return f"(-{-(number + 1)}LL - 1)" if number == -(2**63) else f"{number}LL"
+            return f"(-{-(integer + 1)}LL - 1)" if integer == -(2**63) else f"{integer}LL"
         if dtype == np.uint64:
-            return f"{number}ULL"
+            return f"{integer}ULL"
         if dtype == np.uint32:
-            return f"{number}u"
-        return "(-2147483647 - 1)" if number == -(2**31) else str(number)
-    number_ = float(value)
-    if math.isnan(number_):
+            return f"{integer}u"
+        return "(-2147483647 - 1)" if integer == -(2**31) else str(integer)
+    number = float(value)
+    if math.isnan(number):
         return f"(({kind.computed})NAN)"
-    if math.isinf(number_):
-        return f"({'-' if number_ < 0 else ''}({kind.computed})INFINITY)"
-    text = repr(number_) if number_.is_integer() and abs(number_) < 2**24 else number_.hex()
-    return f"{text}{kind.suffix}" if number_ >= 0 and text[0] != "-" else f"({text}{kind.suffix})"
+    if math.isinf(number):
+        return f"({'-' if number < 0 else ''}({kind.computed})INFINITY)"
+    text = repr(number) if number.is_integer() and abs(number) < 2**24 else number.hex()
+    return f"({text}{kind.suffix})" if text.startswith("-") else f"{text}{kind.suffix}"

@@ -24,7 +24,7 @@ Index: TypeAlias = "tuple[str, ...]"
 
 @dataclass(frozen=True)
 class Flat:
-    """The row-major position of an element, for values whose layout does not matter."""
+    """The row-major position of an element, for values that need no index of each dimension."""
 
     position: str
 
@@ -37,7 +37,7 @@ class Buffer:
       pointer: the C expression of a pointer to the first element.
       type: the array's type.
       owned: whether it may be overwritten: arguments and constants may not.
-      scope: the number of the block that it was made in.
+      scope: the number of the scope that owns it.
       offset: its place in the workspace; None outside of it.
       holders: how many values read it.
     """
@@ -56,7 +56,7 @@ class Value:
     Attributes:
       type: its type.
       reads: the buffers that evaluating an element reads.
-      is_flat: whether an element can be asked for by its row-major position.
+      is_flat: whether `element` accepts a row-major position.
       is_cheap: whether evaluating an element costs no more than reading memory.
     """
 
@@ -72,7 +72,7 @@ class Value:
 
 @dataclass(eq=False)
 class Stored(Value):
-    """A value in memory; its shape may be another one than that of the buffer."""
+    """A value in memory; its shape may differ from that of the buffer."""
 
     buffer: Buffer
     type: TensorType
@@ -99,7 +99,7 @@ class Lazy(Value):
     is_cheap: bool = False
 
     def element(self, emitter: Emitter, index: Index | Flat) -> str:
-        """The expression of the element, evaluated once for each index of a loop."""
+        """The expression of the element; see `Writer.once`."""
         if isinstance(index, Flat) and self.type.rank == 1:
             index = (index.position,)
         return emitter.once((self, index), lambda: self.evaluate(emitter, index))

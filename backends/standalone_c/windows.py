@@ -1,4 +1,4 @@
-"""Reductions over windows, cumulative operations, and scatters to chosen elements of windows."""
+"""Reductions over windows, cumulative operations, and scatters to selected elements of windows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["WINDOWS"]
 
 
 def _dimensions(operation: Operation, rank: int) -> list[tuple[int, ...]]:
-    """The size, stride, dilations of base and window, and padding before, of each dimension."""
+    """Of each dimension: size, stride, dilations of base and window, and low padding."""
     ones = (1,) * rank
     padding = operation.attribute("padding")
     edges = np.zeros((rank, 2), int) if padding is None else DENSE.decode(padding)
@@ -50,8 +50,8 @@ def _reduce_window(emitter: Emitter, operation: Operation) -> list[Value]:
         _accumulate(emitter, block, inputs, initial, outputs, axis, reverse=window[axis][4] == 0)
     elif operation.types[0].size:
         _each_window(emitter, block, inputs, initial, outputs, window, operation.types[0].shape)
-    for given, x in zip(operation.operands, inputs, strict=False):
-        if given is not x:
+    for operand, x in zip(operation.operands, inputs, strict=False):
+        if operand is not x:
             emitter.release(x.buffer)
     return [Stored(b, t) for b, t in zip(outputs, operation.types, strict=True)]
 
@@ -59,7 +59,7 @@ def _reduce_window(emitter: Emitter, operation: Operation) -> list[Value]:
 def _cumulative_axis(
     window: Sequence[tuple[int, ...]], shape: Sequence[int], result: Sequence[int]
 ) -> int | None:
-    """The axis of a cumulative operation, whose windows start or end at each element."""
+    """The axis if this is a cumulative operation: each window starts or ends at an element."""
     wide = [d for d, row in enumerate(window) if row[0] != 1]
     if len(wide) != 1 or list(shape) != list(result):
         return None
@@ -144,22 +144,22 @@ def _select_and_scatter(emitter: Emitter, operation: Operation) -> list[Value]:
     emitter.compute(splat(type_, start.element(emitter, ())), into)
     scalar = type_.with_shape(())
     with emitter.in_memory(x) as stored, emitter.loops(source.type.shape, parallel=False) as outer:
-        best, found = emitter.name("a"), emitter.name("p")
+        best, chosen = emitter.name("a"), emitter.name("p")
         emitter.line(f"{kind} {best} = {literal(0, type_.dtype)};")
-        emitter.line(f"int64_t {found} = -1;")
+        emitter.line(f"int64_t {chosen} = -1;")
         with emitter.loops([row[0] for row in window], parallel=False) as inner:
             places, condition = _inside(emitter, outer, inner, window, tuple(map(str, shape)))
             with emitter.block(f"if ({condition})"):
                 element = emitter.local(kind, stored.element(emitter, places))
                 (keeps,) = combined(emitter, select, [scalar, scalar], [best, element])
-                with emitter.block(f"if ({found} < 0 || !{keeps})"):
+                with emitter.block(f"if ({chosen} < 0 || !{keeps})"):
                     emitter.line(f"{best} = {element};")
-                    emitter.line(f"{found} = {flattened(places, shape)};")
-        with emitter.block(f"if ({found} >= 0)"):
-            old = emitter.local(kind, emitter.load(into, found))
+                    emitter.line(f"{chosen} = {flattened(places, shape)};")
+        with emitter.block(f"if ({chosen} >= 0)"):
+            old = emitter.local(kind, emitter.load(into, chosen))
             update = source.element(emitter, outer)
             (new,) = combined(emitter, scatter, [scalar, scalar], [old, update])
-            emitter.store(into, found, new)
+            emitter.store(into, chosen, new)
     return [Stored(into, type_)]
 
 

@@ -12,10 +12,10 @@ def _aligned(nbytes: int) -> int:
 
 
 class Workspace:
-    """Places for buffers, each the first that is large enough.
+    """Assigns an offset to each buffer: that of the first free range that is large enough.
 
     Attributes:
-      size: the bytes that all buffers so far take together.
+      size: the size in bytes that the workspace needs for the buffers so far.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Workspace:
         self._free: list[tuple[int, int]] = []
 
     def place(self, nbytes: int) -> int:
-        """The offset of a new buffer, which is in use until `free`."""
+        """The offset of a new buffer, whose range is in use until `free`."""
         size = _aligned(nbytes)
         for i, (start, end) in enumerate(self._free):
             if end - start >= size:
@@ -37,7 +37,7 @@ class Workspace:
         return start
 
     def free(self, offset: int, nbytes: int) -> None:
-        """Give a buffer's place to later ones."""
+        """Make a buffer's range free for later buffers."""
         ranges = sorted([*self._free, (offset, offset + _aligned(nbytes))])
         merged: list[tuple[int, int]] = []
         for start, end in ranges:

@@ -19,7 +19,7 @@ class Writer:
     Attributes:
       lines: the lines of its body.
       constants: the definitions of arrays that are written before it.
-      helpers: the functions of the prelude that it calls.
+      helpers: the names of functions that the prelude makes from templates for given types.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Writer:
         return name
 
     def once(self, key: Any, evaluate: Callable[[], str]) -> str:
-        """The expression for a key, evaluated once in a loop."""
+        """The expression for a key, evaluated at most once in a block and the blocks inside it."""
         if key not in self._memo:
             self._memo[key] = evaluate()
         return self._memo[key]
