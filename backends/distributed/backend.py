@@ -42,7 +42,12 @@ _VERSION = "1.14.0"
 
 
 class _Plan(NamedTuple):
-    """The partitions of a program, if it is for several devices, and its calls of Python."""
+    """What `XlaCpuBackend.compile` needs besides the StableHLO.
+
+    Attributes:
+      partitions: how a program for several devices is partitioned; None if it is for one.
+      calls: the program's calls of Python.
+    """
 
     partitions: Partitions | None
     calls: list[PythonCall]
@@ -136,8 +141,8 @@ class XlaCpuBackend:
         """Compile a lowered program; see `Backend.compile`.
 
         Raises:
-          DistributedError: the program is for the devices of several processes, and these do not
-            compile the same program.
+          DistributedError: the program is for the devices of several processes, and they do not
+            all compile the same program.
         """
         with profiling.span("compile", program=artifact.name):
             return self._compiled(artifact, device, donate)
@@ -147,14 +152,14 @@ class XlaCpuBackend:
     ) -> Executable:
         plan: Partitions | None
         plan, calls = artifact.plan
-        everything = self.devices()
+        available = self.devices()
         if plan is None:
             devices: tuple[Device, ...] = (
-                device or next(d for d in everything if d.is_addressable),
+                device or next(d for d in available if d.is_addressable),
             )
             inputs, outputs = artifact.input_types, artifact.output_types
         else:
-            devices = devices_of_plan(everything, plan, self.platform)
+            devices = devices_of_plan(available, plan, self.platform)
             inputs, outputs = plan.input_types, plan.output_types
         if not any(d.is_addressable for d in devices):
             # Other processes run the program; this one gets arrays without local parts.
@@ -175,7 +180,7 @@ class XlaCpuBackend:
                 called.functions if called else (),
             )
         except RuntimeError as error:
-            raise _refused(error) from error
+            raise _compile_error(error) from error
         return Executable(loaded, devices, inputs, outputs, donate, artifact.name, called)
 
     def compile_for(self, artifact: Artifact, topology: str, **_: Any) -> Any:
@@ -218,7 +223,7 @@ def _compile_options(devices: tuple[Device, ...]) -> Any:
     return options
 
 
-def _refused(error: RuntimeError) -> Exception:
+def _compile_error(error: RuntimeError) -> Exception:
     """Convert an error of the compiler."""
     message = str(error)
     if message.startswith("RESOURCE_EXHAUSTED"):

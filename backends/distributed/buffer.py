@@ -98,7 +98,7 @@ class Buffer:
         return execution_error(error, "a program failed at run time")
 
     def is_ready(self) -> bool:
-        """Whether reading the value would not wait for its computation."""
+        """Whether the value is computed, so that reading it does not wait."""
         return bool(self.array.is_ready())
 
     def copy_to_host_async(self) -> None:
@@ -117,9 +117,9 @@ class Buffer:
     def is_lost(self) -> bool:
         """Whether the value will never be computed, because another process is gone."""
         world = self.device.world
-        return world is not None and world.failure is not None and not self._is_here()
+        return world is not None and world.failure is not None and not self._is_computed()
 
-    def _is_here(self) -> bool:
+    def _is_computed(self) -> bool:
         return self._array is not None and self._array.is_ready()
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from gnomon.dialects.host_call import evaluate_on_host
 
 __all__ = ["CalledFunctions"]
 
-# A status is the number of an error times this, plus the number of its process.
+# A status is the number of an error times this, plus the index of its process.
 _MAX_PROCESSES = 1 << 24
 
 # Errors are numbered downwards, since devices agree on the largest status: the first error.
@@ -26,7 +26,7 @@ class CalledFunctions:
 
     Args:
       calls: the program's calls of Python.
-      process: the number of this process.
+      process: the index of this process.
       one_device: whether the program is for one device.
 
     Attributes:
@@ -64,6 +64,7 @@ class CalledFunctions:
 
         Args:
           status: the program's last status.
+
         Raises:
           BaseException: the exception, if it was raised in this process.
           ExecutionError: it was raised in another process.

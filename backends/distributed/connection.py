@@ -1,4 +1,4 @@
-"""The connection to the other processes, and jaxlib's client for the devices of all."""
+"""The connection to the other processes, and jaxlib's client for the devices of all processes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ T = TypeVar("T")
 # disabled: `Link` detects lost processes instead.
 _NEVER = 10**6
 
-# The longest time in seconds that the end of the program waits for a call of jaxlib which a lost
-# process has interrupted; Gloo ends it in half a second.
-_TO_END_S = 5.0
+# The end of the program waits at most this long for a call of jaxlib that a lost process has
+# interrupted. Gloo ends such a call in half a second.
+_LAST_CALL_TIMEOUT_S = 5.0
 
 
 def _make_immortal(value: Any) -> None:
-    """Never destroy a jaxlib object, whose destructor would wait for a process that is gone."""
+    """Never destroy an object of jaxlib: its destructor would wait for a process that is gone."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
@@ -44,11 +44,13 @@ class Connection:
     Args:
       address: the coordinator's address, ``"host:port"``; process 0 listens there.
       count: the number of processes.
-      process_id: the number of this process.
-      bind: the address that process 0 listens on; by default the port on all its interfaces.
+      process_id: the index of this process.
+      bind: the address that process 0 listens on; by default, the port of ``address`` on all its
+        interfaces.
       initialization_timeout: the time in seconds within which all processes must connect.
       heartbeat_timeout: the time in seconds after which a silent process counts as gone.
       shutdown_timeout: the time in seconds that a process waits at its end for the others to end.
+
     Raises:
       DistributedError: a process did not connect, or the coordinator cannot be reached.
       ValueError: an address is not ``host:port``.
@@ -82,16 +84,21 @@ class Connection:
         if process_id == 0:
             deadline = time.monotonic() + initialization_timeout
             listening = _listen(bind, port)
-            place = _free_address()
+            service_address = _free_address()
             self._service = native.get_distributed_runtime_service(
-                "{}:{}".format(*place),
+                "{}:{}".format(*service_address),
                 count,
                 heartbeat_timeout=_NEVER,
                 cluster_register_timeout=math.ceil(initialization_timeout),
                 shutdown_timeout=math.ceil(shutdown_timeout),
             )
             self._coordinator = Coordinator(
-                listening, place, count, deadline, initialization_timeout, heartbeat_timeout
+                listening,
+                service_address,
+                count,
+                deadline,
+                initialization_timeout,
+                heartbeat_timeout,
             )
         try:
             self._link = Link(
@@ -99,9 +106,9 @@ class Connection:
             )
             self._local_address = self._link.local_address
             self._link.wait_for_start()
-            self._tunnel, inside = open_tunnel(self._link.connect_to_service)
+            self._tunnel, local_address = open_tunnel(self._link.connect_to_service)
             self._client = native.get_distributed_runtime_client(
-                inside,
+                local_address,
                 process_id,
                 init_timeout=math.ceil(initialization_timeout),
                 heartbeat_timeout=_NEVER,
@@ -181,7 +188,8 @@ class Connection:
         while True:
             call, ended = self._calls.get()
             call()
-            del call  # with results that nobody waited for
+            # Otherwise the result would live until the next call.
+            del call
             ended.set()
 
     def pause(self, seconds: float) -> None:
@@ -200,11 +208,11 @@ class Connection:
         """Compare a program with that of other processes; see `World.agree`."""
         number = self._agreement_counts[processes]
         self._agreement_counts[processes] += 1
-        place = f"gnomon/program/{'-'.join(map(str, processes))}/{number}"
-        self.put(f"{place}/{self.process_id}", f"{digest} {what}")
+        prefix = f"gnomon/program/{'-'.join(map(str, processes))}/{number}"
+        self.put(f"{prefix}/{self.process_id}", f"{digest} {what}")
         deadline = time.monotonic() + self._timeout
         for other in processes:
-            theirs, _, name = self.get(f"{place}/{other}", deadline, other, what).partition(" ")
+            theirs, _, name = self.get(f"{prefix}/{other}", deadline, other, what).partition(" ")
             if theirs != digest:
                 raise DistributedError(
                     f"the processes do not run the same program: process {self.process_id} has "
@@ -286,7 +294,7 @@ class Connection:
             self.abandon()
             if self._last_call is not None:
                 # If jaxlib's call returned to a Python that has ended, its thread would abort.
-                self._last_call.wait(_TO_END_S)
+                self._last_call.wait(_LAST_CALL_TIMEOUT_S)
             return
         ended = self._link.end(self._shutdown_timeout)
         if not ended:
@@ -335,6 +343,6 @@ def _listen(bind: str | None, port: int) -> socket.socket:
 
 
 def _free_address() -> tuple[str, int]:
-    with listen_on_loopback() as found:
-        host, port = found.getsockname()
+    with listen_on_loopback() as listening:
+        host, port = listening.getsockname()
         return host, port

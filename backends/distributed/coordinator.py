@@ -72,8 +72,8 @@ class Coordinator:
             if message is None or message.get("greeting") != GREETING:
                 raise ValueError("not a gnomon process")
             if message["for"] == "service":
-                near, first = channel.raw()
-                join(connect(self._service, self._silence), near, first)
+                remote, first = channel.raw()
+                join(connect(self._service, self._silence), remote, first)
                 return
             process = int(message["process"])
             refused = self._refusal(process, int(message["count"]))
@@ -116,7 +116,7 @@ class Coordinator:
                     self._add_step(process, message["step"])
             why = "its connection was closed: it died"
         except TimeoutError:
-            why = f"nothing was heard of it for {self._silence:g} s"
+            why = f"nothing was heard from it for {self._silence:g} s"
         except (OSError, ValueError) as error:
             why = f"its connection was lost: {error}"
         with self._changed:

@@ -84,7 +84,7 @@ class Device:
 
     @property
     def device_kind(self) -> str:
-        """The client's name of the model."""
+        """The name that jaxlib gives the kind of device."""
         return str(self.handle.device_kind)
 
     def memory_stats(self) -> dict[str, int] | None:
@@ -102,5 +102,5 @@ class Device:
 
 
 def _device_by_id(platform: str, number: int) -> Any:
-    found = {device.id: device for device in platforms.backend(platform).devices()}
-    return found[number]
+    devices = {device.id: device for device in platforms.backend(platform).devices()}
+    return devices[number]

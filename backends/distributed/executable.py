@@ -1,4 +1,4 @@
-"""Programs that jaxlib has compiled, for one device or for those of several processes."""
+"""Programs that jaxlib has compiled, for one device or for several, of one or more processes."""
 
 from __future__ import annotations
 
@@ -75,10 +75,12 @@ class Executable:
 
         Args:
           buffers: for each device in ``local``, the parts of the arguments.
+
         Returns:
           For each device in ``local``, the parts of the results.
 
         Raises:
+          TypeError: ``buffers`` are for another number of devices.
           ExecutionError: the program failed to start.
           DistributedError: another process is gone.
           BaseException: a Python function that the program calls raised it.
@@ -90,11 +92,11 @@ class Executable:
             )
         if not self.local:
             return []
-        whole = len(self.devices) > 1
-        world = self.device.world if whole else None
+        is_sharded = len(self.devices) > 1
+        world = self.device.world if is_sharded else None
         arguments = [
-            assemble_argument(shape, dtype, self._handles, [given[i].array for given in buffers])
-            if whole
+            assemble_argument(shape, dtype, self._handles, [parts[i].array for parts in buffers])
+            if is_sharded
             else buffers[0][i].array
             for i, (shape, dtype) in enumerate(self.input_types)
         ]
@@ -110,9 +112,9 @@ class Executable:
             raise
         except RuntimeError as error:
             raise execution_error(error, f"the program {self.name} failed to start") from error
-        for given in buffers:
+        for parts in buffers:
             for index in self.donate:
-                given[index].delete("it was donated to a call")
+                parts[index].delete("it was donated to a call")
         if self._called is not None:
             *outputs, statuses = outputs
             self._called.check(self._status(statuses))

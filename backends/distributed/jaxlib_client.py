@@ -51,12 +51,12 @@ def jaxlib() -> Jaxlib:
     Raises:
       BackendUnavailable: it is not installed, or lacks functions that are used here.
     """
-    # Read at import. Without it, jaxlib logs a line for each client.
+    # jaxlib reads this at import. Without it, jaxlib logs a line for each client.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     try:
         xla = importlib.import_module("jaxlib.xla_client")
         native = importlib.import_module("jaxlib._jax")
-        whole = xla.HloSharding.replicate()
+        replicated = xla.HloSharding.replicate()
 
         class OneDevice(xla.SingleDeviceSharding):  # type: ignore[name-defined]
             """The sharding of an array on one device."""
@@ -64,7 +64,7 @@ def jaxlib() -> Jaxlib:
             memory_kind = None
 
             def _to_xla_hlo_sharding(self, ndim: int) -> Any:
-                return whole
+                return replicated
 
         class Parts(xla.GSPMDSharding):  # type: ignore[name-defined]
             """The sharding of an array on several devices; only the program knows its partition."""
@@ -72,7 +72,7 @@ def jaxlib() -> Jaxlib:
             memory_kind = None
 
             def _to_xla_hlo_sharding(self, ndim: int) -> Any:
-                return whole
+                return replicated
 
         return Jaxlib(xla, native, OneDevice, Parts)
     except ImportError as error:
@@ -159,7 +159,7 @@ def compile_program(
 
 
 def execution_error(error: Exception, what: str) -> ExecutionError | OutOfMemory:
-    """Convert an error of jaxlib."""
+    """Convert an error of jaxlib; ``what`` says what failed."""
     message = str(error)
     kind = OutOfMemory if message.startswith("RESOURCE_EXHAUSTED") else ExecutionError
     return kind(f"{what}: {message}")

@@ -1,4 +1,4 @@
-"""The link of a process to the coordinator, which starts it and reports lost processes."""
+"""The connection of a process to the coordinator, which reports lost processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gnomon.backends.errors import DistributedError
 
 __all__ = ["Link"]
 
-_BETWEEN_ATTEMPTS = 0.1
+_RETRY_DELAY_S = 0.1
 
 
 class Link:
@@ -29,7 +29,7 @@ class Link:
 
     Attributes:
       failure: the error that prevents the processes from continuing, or None.
-      preemption: the step in which all processes save their state.
+      preemption: chooses the step in which all processes save their state.
 
     Raises:
       DistributedError: the coordinator cannot be reached.
@@ -75,7 +75,7 @@ class Link:
                         f"(initialization_timeout): {error}. The coordinator is process 0, which "
                         "must be running and reachable at coordinator_address"
                     ) from None
-                time.sleep(_BETWEEN_ATTEMPTS)
+                time.sleep(_RETRY_DELAY_S)
 
     @property
     def local_address(self) -> str:
@@ -169,18 +169,18 @@ class Link:
     def _listen(self) -> None:
         where = f"{self._address[0]}:{self._address[1]}"
         try:
-            # Before the start, the coordinator sends nothing until the last process is connected.
             while (message := self._next()) is not None:
-                self._take(message)
+                self._handle(message)
             why = "its connection was closed: process 0 died"
         except TimeoutError:
-            why = f"nothing was heard of it for {self._silence:g} s"
+            why = f"nothing was heard from it for {self._silence:g} s"
         except (OSError, ValueError) as error:
             why = f"its connection was lost: {error}"
         if not self._all_ended.is_set():
             self._fail(f"the coordinator at {where} is gone: {why}")
 
     def _next(self) -> dict[str, Any] | None:
+        # Until the last process is connected, the coordinator sends nothing.
         while True:
             try:
                 return self._channel.receive()
@@ -188,7 +188,7 @@ class Link:
                 if self._started.is_set():
                     raise
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _handle(self, message: dict[str, Any]) -> None:
         if "failure" in message:
             self._fail(message["failure"])
         elif "refused" in message:

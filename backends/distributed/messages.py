@@ -79,12 +79,12 @@ class Channel:
         return message
 
     def raw(self) -> tuple[socket.socket, bytes]:
-        """The socket, for other data from now on, and the part of that data received already."""
+        """The socket, which carries other data from now on, and what was received of that data."""
         self._socket.settimeout(None)
         return self._socket, self._received
 
     def raw_address(self) -> str:
-        """The address of this side."""
+        """The host address of this side of the connection."""
         return str(self._socket.getsockname()[0])
 
     def close(self) -> None:

@@ -2,8 +2,8 @@
 
 Machines that may be taken away warn their processes with the signal SIGTERM. A process that has
 received it tells the coordinator. The coordinator asks each process which step it has begun; a
-process that was asked begins no other step before the answer, which is the step after the latest
-one that any of them has begun.
+process that was asked begins no other step before the answer. The answer is the step after the
+latest one that any process has begun: there, all save their state.
 
 jaxlib has such a protocol, but it keeps Python's global interpreter lock while it waits for the
 coordination service, and here Python's threads carry the messages of that service (`tunnel`).
@@ -19,11 +19,11 @@ from typing import Any
 
 __all__ = ["Preemption"]
 
-_BETWEEN_LOOKS = 0.001
+_POLL_S = 0.001
 
 
 class Preemption:
-    """What a process knows of the step in which all are to save their state.
+    """The part of one process in choosing the step in which all save their state.
 
     Args:
       send: sends a message to the coordinator.
@@ -59,7 +59,7 @@ class Preemption:
                 self._begun = step
                 return False
         while self._chosen is None:
-            pause(_BETWEEN_LOOKS)
+            pause(_POLL_S)
         # Steps need not be consecutive, but they are the same in all processes.
         if self._reached is None and step >= self._chosen:
             self._reached = step
@@ -72,7 +72,7 @@ class Preemption:
             self._send(step=self._begun)
 
     def choose(self, step: int) -> None:
-        """Take the coordinator's answer."""
+        """Save the state in this step, the coordinator's answer, or in the next one after it."""
         self._chosen = step
 
     def _watch(self) -> None:
@@ -86,8 +86,9 @@ class Preemption:
         previous: Any = signal.getsignal(signal.SIGTERM)
 
         def handle(number: int, frame: FrameType | None) -> None:
-            # A second signal ends the process. Nothing is sent from here: the code that this
-            # handler interrupts may be sending.
+            # A second signal does what the first would have done without this handler: by default,
+            # it ends the process. Nothing is sent here, since the code that the signal interrupts
+            # may be sending.
             self._signalled = True
             signal.signal(signal.SIGTERM, signal.SIG_DFL if previous is None else previous)
 

@@ -10,8 +10,9 @@ program for them: it threads a number, the status, through all calls of Python, 
 - The last status is an additional result of ``main``: it tells all processes how the calls ended.
 
 Outside of a ``shard_map``, the first device of the mesh makes the calls, with whole arrays. In a
-``shard_map``, each device makes them, with its shards. If it maps over some axes of the mesh only,
-the devices along the other axes gather the operands, and the first of them makes the calls.
+``shard_map``, each device makes them, with its shards. If the ``shard_map`` is manual over some
+axes of the mesh only, the operands are replicated over the other axes, and the first device along
+those axes makes the calls.
 """
 
 from __future__ import annotations
@@ -237,11 +238,11 @@ class _Threader:
     def _while(
         self, op: ir.Operation, operands: list[ir.Value], status: ir.Value
     ) -> tuple[list[ir.Value], ir.Value]:
-        """Emit a loop with its condition as a carry, since a condition returns no status."""
+        """Emit a loop whose condition is a carry, since a condition cannot return a status."""
         params = params_of(op)
         for_cond, for_body, carry = split(operands, params["cond_consts"], params["body_consts"])
         cond, body = bodies_of(op)
-        # In a shard_map, only one device may have failed; collectives need all of them.
+        # In a shard_map, a call may fail on one device only, and collectives need all devices.
         ends_early = not self._manual or not any(
             lookup(inner).collective for each in (cond, body) for inner in all_operations(each)
         )
@@ -291,10 +292,10 @@ class _Threader:
         threaded = Body.build([STATUS, *body.argument_types], emit)
         self._manual, self._automatic, self._mesh = outer
         name = self.program.add(f"{original}.python", threaded, like=original)
-        rest = {k: v for k, v in params.items() if k not in ("callee", "signature")}
-        rest["in_specs"] = ((), *params["in_specs"])
-        rest["out_specs"] = ((), *params["out_specs"])
-        status, *results = emit_call(self.program, shard_map, name, [status, *operands], **rest)
+        params = {k: v for k, v in params.items() if k not in ("callee", "signature")}
+        params["in_specs"] = ((), *params["in_specs"])
+        params["out_specs"] = ((), *params["out_specs"])
+        status, *results = emit_call(self.program, shard_map, name, [status, *operands], **params)
         return results, status
 
 
@@ -305,7 +306,7 @@ def emit_custom_calls(module: ir.Module) -> None:
     """Replace the external functions of a lowered program by custom calls of jaxlib."""
     is_partitioned = shardy.has_meshes(module)
     mesh = shardy.first_mesh(module) if is_partitioned else None
-    found = False
+    any_on_first = False
     for function in [op.operation for op in module.body.operations]:
         name = symbol_name(function)
         if name.startswith(_SYMBOL):
@@ -314,8 +315,8 @@ def emit_custom_calls(module: ir.Module) -> None:
         on_first = is_partitioned and not name.startswith(shardy.BODY_NAME)
         for op in _external_calls(function):
             _emit_custom_call(op, on_first, mesh)
-            found = found or on_first
-    if found:
+            any_on_first = any_on_first or on_first
+    if any_on_first:
         shardy.declare_first_device(module)
 
 
@@ -372,7 +373,7 @@ def _replicated(values: Sequence[ir.Value], mesh: str | None) -> list[ir.Value]:
 
 
 def _row_major(types: Sequence[ir.Type]) -> ir.ArrayAttr:
-    """Layouts of arrays as NumPy has them; XLA may choose others where none are given."""
+    """Row-major layouts, which NumPy's arrays have; without them, XLA may choose others."""
 
     def layout(type_: ir.Type) -> ir.Attribute:
         rank = ir.RankedTensorType(type_).rank

@@ -29,7 +29,7 @@ def listen_on_loopback() -> socket.socket:
 
 
 def open_tunnel(reach: Callable[[], socket.socket]) -> tuple[socket.socket, str]:
-    """Forward each connection to a new local socket to a connection that ``reach`` opens.
+    """Listen on a local port, and forward each connection through one that ``reach`` opens.
 
     Returns:
       The listening socket, and its address.
@@ -65,7 +65,7 @@ def join(
 
     Args:
       near, far: the connections.
-      first: data for ``near`` that was received already.
+      first: data from ``far`` that was received already.
       keep_near: whether to leave ``near`` open when ``far`` ends.
     """
 

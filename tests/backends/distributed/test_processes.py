@@ -79,7 +79,7 @@ _ENDINGS = {
     "died": ("os._exit(3)", "process 1 of 2 is gone: its connection was closed"),
     "raised": ('raise ValueError("too bad")', "it raised ValueError: too bad"),
     "ended": ("sys.exit()", "process 1 of 2 has ended its program"),
-    "stopped": ("os.kill(os.getpid(), signal.SIGSTOP)", "nothing was heard of it for 4 s"),
+    "stopped": ("os.kill(os.getpid(), signal.SIGSTOP)", "nothing was heard from it for 4 s"),
 }
 
 
