@@ -20,8 +20,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.iree.legalize.library_products import has_compiler_kernels
-from gnomon.backends.iree.pipeline import Pipeline, legalization_passes
+from gnomon.backends.iree.pipeline import Pipeline, has_compiler_ops, legalization_passes
 from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects
@@ -150,7 +149,7 @@ def transform(text: str, options: argparse.Namespace, name: str) -> str:
 
 def verify(module: ir.Module, when: str) -> None:
     """Raise `OptError` if the module does not verify."""
-    allowed = other_dialects(context()) if has_compiler_kernels(module) else nullcontext()
+    allowed = other_dialects(context()) if has_compiler_ops(module) else nullcontext()
     try:
         with allowed:
             module.operation.verify()

@@ -22,7 +22,7 @@ from typing import cast
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.iree.blas import SYMBOL
 from gnomon.backends.iree.host import HostFunction, collect, publish
-from gnomon.backends.iree.legalize import library_products
+from gnomon.backends.iree.legalize import complex_views, library_products
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form, forms_of, write_control_flow
 from gnomon.backends.iree.legalize.control.host_control import has_control_flow
@@ -45,7 +45,14 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects, stablehlo
 from gnomon.passes.pipeline import Pass
 
-__all__ = ["CompilerInput", "Lowered", "Pipeline", "legalization_passes", "legalize"]
+__all__ = [
+    "CompilerInput",
+    "Lowered",
+    "Pipeline",
+    "has_compiler_ops",
+    "legalization_passes",
+    "legalize",
+]
 
 # The host runs one or several kernels for each iteration of a loop, so ops that need not be in the
 # loop are moved out of it.
@@ -56,6 +63,10 @@ _BEFORE_LOOPS_ARE_EXPANDED = (
     "canonicalize",
     "cse",
 )
+
+
+# Ops of the compiler's own dialects, which the portable artifact cannot have.
+_COMPILER_OPS = frozenset({library_products.EXECUTABLE, complex_views.BITCAST})
 
 
 @dataclass(frozen=True)
@@ -230,7 +241,7 @@ class Pipeline:
         with other_dialects(context()):
             for step in self._on_module(Stage.COMPILER_OPS, names):
                 run(step)
-            return str(module) if library_products.has_compiler_kernels(module) else None
+            return str(module) if names.occurs(_COMPILER_OPS, module) else None
 
     def read(self, artifact: Artifact) -> ir.Module:
         """The StableHLO module of a lowered program, with the target's device."""
@@ -290,6 +301,11 @@ class _OpNames:
             return
         if cast(OnModule, one.run)(module, target):
             self._names = None
+
+
+def has_compiler_ops(module: ir.Module) -> bool:
+    """Whether a module has ops of the compiler's own dialects."""
+    return not _names_of(module).isdisjoint(_COMPILER_OPS)
 
 
 def _names_of(module: ir.Module) -> frozenset[str]:

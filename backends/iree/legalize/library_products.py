@@ -30,7 +30,7 @@ from gnomon.backends.iree.options import available_cores
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.mlir import ir, other_dialects, stablehlo
 
-__all__ = ["LEGALIZATIONS", "SMALLEST", "has_compiler_kernels", "use_library"]
+__all__ = ["EXECUTABLE", "LEGALIZATIONS", "SMALLEST", "use_library"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,9 @@ FEWEST_FEATURES = 8
 _PER_THREAD = 1 << 17
 
 _DOT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
-_EXECUTABLE = "stream.executable"
+EXECUTABLE = "stream.executable"
+"""The compiler's op for a group of kernels."""
+
 
 # A dimension: its size, and its strides in the two operands.
 _Dim: TypeAlias = "tuple[int, int, int]"
@@ -205,11 +207,6 @@ def use_library(module: ir.Module, target: Target) -> bool:
             for executable in parsed.body.operations:
                 executable.operation.clone(ip=ir.InsertionPoint(module.body))
     return bool(kernels)
-
-
-def has_compiler_kernels(module: ir.Module) -> bool:
-    """Whether `use_library` has written kernels into a module."""
-    return any(op.operation.name == _EXECUTABLE for op in module.body.operations)
 
 
 # ------------------------------------------------------------------------------------- the choice

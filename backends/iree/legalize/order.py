@@ -6,6 +6,7 @@ from typing import Final
 
 from gnomon.backends.iree.legalize import (
     complex_parts,
+    complex_views,
     host_ops,
     library_products,
     refusals,
@@ -93,6 +94,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *masks.LEGALIZATIONS,
         *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
+        *complex_views.LEGALIZATIONS,
         *library_products.LEGALIZATIONS,
         *single_ops.LEGALIZATIONS,
         *scalar_kernels.LEGALIZATIONS,

@@ -94,6 +94,7 @@ RNG = np.random.default_rng(0)
 ROW = np.arange(1, 9, dtype=f32)
 SMALL = ml_dtypes.bfloat16(0.01)
 COMPLEX = (RNG.normal(size=9) + 1j * RNG.normal(size=9)).astype(c64)
+ODD_COMPLEX = (np.cos(np.arange(50629)) + 1j * np.sin(np.arange(50629) ** 0.5)).astype(c64)
 SQUARE = RNG.uniform(1, 2, (300, 300)).astype(f32)
 SQUARE_F64 = RNG.uniform(-1, 1, (1024, 1024))
 CUBE = np.cos(np.arange(120, dtype=f32)).reshape(4, 5, 6)
@@ -318,6 +319,9 @@ REPRODUCERS = {
         (np.arange(4096, dtype=f32) / 4096, np.ones(4096, np.bool_)),
         1e-3,
         beside=("steps",),
+    ),
+    "complex-views": Reproducer(
+        gnp.abs, (ODD_COMPLEX,), 1e-5, measure=Measure.CPU_SECONDS, factor=1.5
     ),
     "library-products": Reproducer(
         lambda a, b: a @ b,
