@@ -97,7 +97,7 @@ class IreeBackend:
             lowered = self.pipeline.lower(program, keep_stages=keep_stages, observe=observe)
             details["program"] = lowered.artifact.name
         artifact, functions = lowered.artifact, lowered.functions
-        options = self._options(ProgramCost(**vars(artifact.cost)))
+        options = self._options(ProgramCost(**vars(artifact.cost)), len(functions))
         if functions and options.execution_model == "async":
             # A call cannot return before the program has ended, since the thread that runs it waits
             # for the operands of host calls.
@@ -181,9 +181,9 @@ class IreeBackend:
         )
         return executable, dimensions
 
-    def _options(self, cost: ProgramCost) -> CompileOptions:
+    def _options(self, cost: ProgramCost, host_calls: int = 0) -> CompileOptions:
         if self.target.capabilities.host_memory:
-            return choose_options(cost)
+            return choose_options(cost, host_calls)
         # Execution models and data tiling are choices for CPUs.
         return CompileOptions(execution_model="async")
 

@@ -300,6 +300,10 @@ def test_wrong_options_are_refused(options: dict[str, object]) -> None:
 
 def test_small_programs_run_inline_and_large_ones_do_not() -> None:
     assert choose_options(ProgramCost(flops=100, bytes_accessed=1e3)).execution_model == "sync"
+    medium = ProgramCost(flops=4e6, bytes_accessed=1e6, dispatches=4)
+    assert choose_options(medium).execution_model == "async"
+    assert choose_options(medium, host_calls=1).execution_model == "async"
+    assert choose_options(medium, host_calls=2).execution_model == "sync"
     large = choose_options(ProgramCost(flops=2e9, bytes_accessed=1e7, contraction_flops=2e9))
     assert (large.execution_model, large.data_tiling) == ("async", True)
     loop = ProgramCost(flops=1e6, bytes_accessed=1e6, dispatches=10_000)
