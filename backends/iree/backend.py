@@ -123,7 +123,7 @@ class IreeBackend:
         found = None if key is None else program_cache.find(key)
         if found is None:
             if key is not None:
-                # The process starts while this one lowers the program.
+                # The compiler's process starts while this one lowers the program.
                 prestart_if_possible(self.target)
             artifact = self.lower(program)
             artifact.plan = replace(artifact.plan, program_key=key)
@@ -234,7 +234,7 @@ class IreeBackend:
             )
 
     def _facts_of(self, artifact: Artifact) -> KnownProgram:
-        """What loading a program takes, after its compilation."""
+        """What must be known of a compiled program to load it."""
         plan: Plan = artifact.plan
         return KnownProgram(
             executable_key(input_of(artifact), self.target, plan.options),

@@ -1,4 +1,4 @@
-"""Calls of the main thread that an interrupt can end while IREE runs.
+"""Calls of IREE from the main thread, whose wait an interrupt can end.
 
 Python handles Ctrl-C in the main thread, between two instructions, and a call of IREE is a single
 one. So another thread makes the call, and the main thread waits for it, which Python can interrupt.
@@ -52,7 +52,7 @@ _runners: list[_Runner] = []
 
 
 def run_interruptibly(call: Callable[[], None]) -> None:
-    """Make a call from the main thread that an interrupt can end.
+    """Make a call from the main thread and wait for its end; an interrupt ends the wait.
 
     Raises:
       KeyboardInterrupt: there was an interrupt; the call continues in the background.

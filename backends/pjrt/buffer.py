@@ -75,7 +75,7 @@ _COPY_BELOW_BYTES = 16384
 
 
 def execution_error(error: PjrtError, what: str) -> ExecutionError | OutOfMemory:
-    """Converts a plugin's error in an allocation, transfer or execution."""
+    """Convert a plugin's error in an allocation, transfer or execution."""
     kind = OutOfMemory if error.code == "RESOURCE_EXHAUSTED" else ExecutionError
     return kind(f"{what}: {error}")
 
@@ -137,7 +137,7 @@ class _Transfer:
         self.array = array
 
     def finish(self) -> np.ndarray[Any, Any]:
-        """Waits for the copy and returns the array."""
+        """Wait for the copy and return the array."""
         self.client.api.call("Event_Await", event=self.event)
         return self.array
 
@@ -200,7 +200,7 @@ class Buffer:
         return memory
 
     def to_numpy(self) -> np.ndarray[Any, Any]:
-        """Waits for the value and returns a read-only array, a view if memory is shared.
+        """Wait for the value and return a read-only array, a view if memory is shared.
 
         Raises:
           ExecutionError: the program that computes it failed.
@@ -226,7 +226,7 @@ class Buffer:
         return host
 
     def copy_to_host_async(self) -> None:
-        """Starts the transfer to the host, for which `to_numpy` waits."""
+        """Start the transfer to the host, for which `to_numpy` waits."""
         memory = self.memory
         if self._host is not None or self._transfer is not None:
             return
@@ -248,7 +248,7 @@ class Buffer:
         self._transfer = _Transfer(memory.client, started.event, array)
 
     def is_ready(self) -> bool:
-        """Whether reading the value would not wait; it may still raise an error."""
+        """Whether the value can be read without waiting; reading may still raise."""
         if self._host is not None:
             return True
         memory = self.memory
@@ -259,7 +259,7 @@ class Buffer:
         return ready
 
     def wait(self) -> None:
-        """Waits for the value.
+        """Wait for the value.
 
         Raises:
           ExecutionError: the program that computes it failed.
@@ -275,7 +275,7 @@ class Buffer:
             raise self._failed(error) from error
 
     def delete(self, reason: str = "delete() was called on it") -> None:
-        """Releases the memory, so that any later use raises; NumPy arrays of it stay valid."""
+        """Release the memory, so that any later use raises; NumPy arrays of it stay valid."""
         if self._deleted is None:
             self._deleted = reason
             self._memory = self._host = self._transfer = None
@@ -289,7 +289,7 @@ class Buffer:
         return False
 
     def copy_to(self, device: Device) -> Buffer:
-        """Copies the array to another device of the same client."""
+        """Copy the array to another device of the same client."""
         memory = self.memory
         try:
             copied = memory.client.api.call(
@@ -336,7 +336,7 @@ _new = object.__new__
 def result_buffer(
     shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, memory: Memory
 ) -> Buffer:
-    """`Buffer(...)`, quicker."""
+    """Make the buffer of a program's result, more quickly than ``Buffer(...)`` does."""
     buffer = _new(Buffer)
     buffer.shape = shape
     buffer.dtype = dtype
@@ -347,7 +347,7 @@ def result_buffer(
 
 
 def put(array: np.ndarray[Any, Any], device: Device, *, copy: bool = False) -> Buffer:
-    """Transfers an array to a device; shares its memory if the device can read it in place.
+    """Transfer an array to a device; share its memory if the device can read it in place.
 
     Args:
       array: an array of any layout; without ``copy`` it must not be modified during the lifetime of

@@ -365,8 +365,8 @@ class _Check:
         shape, dtype = self.get(data, "shape", list), self.get(data, "dtype", str)
         self.that(dtype in NAMES, f"the unknown dtype {dtype!r}")
         sizes = [n for n in shape if not (symbolic and isinstance(n, str))]
-        whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes)
-        self.that(whole and len(shape) <= _MAX_RANK, "a shape that is none")
+        valid = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in sizes)
+        self.that(valid and len(shape) <= _MAX_RANK, "an invalid shape")
         found = TensorType(tuple(sizes), dtype, self.get(data, "weak", bool, False))
         # Empty arrays too have lengths that NumPy can hold.
         self.that(max(sizes, default=0) < _MAX_BYTES > found.nbytes, "an array beyond all memory")
@@ -426,7 +426,9 @@ class _Check:
         outputs = tuple(self.type(t, symbolic) for t in self.get(data, "outputs", list))
         donated = tuple(self.get(data, "donated", list, []))
         valid = all(isinstance(i, int) and 0 <= i < len(inputs) for i in donated)
-        self.that(valid and len(set(donated)) == len(donated), "a donated argument that is none")
+        self.that(
+            valid and len(set(donated)) == len(donated), "an invalid position of a donated argument"
+        )
         weights = self.names(data, "weights")
         self.that(all(w in artifact.weights for w in weights), "a missing weight")
         modules = self.get(data, "modules", dict, {})

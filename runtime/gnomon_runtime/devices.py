@@ -1,8 +1,8 @@
 """IREE's devices, and arrays in their memory.
 
 A device, once made, is never destroyed: IREE's buffers do not keep their device alive, and freeing
-  one after its device crashes the process. A forked child makes new devices, because the threads of
-  the old ones do not exist there.
+a buffer after its device crashes the process. A forked child makes new devices, because the threads
+of the old ones do not exist there.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ class Device:
         self.shares_memory = driver in _HOST_DRIVERS
         self.instance = _Process.instance
         try:
-            made = rt.get_driver(driver)
+            opened = rt.get_driver(driver)
             if self.shares_memory:
-                self.hal: Any = made.create_default_device()
+                self.hal: Any = opened.create_default_device()
             else:
-                found = made.query_available_devices()
-                if number >= len(found):
-                    raise RuntimeError(f"it has {len(found)} devices")
-                self.hal = made.create_device(found[number]["device_id"])
+                devices = opened.query_available_devices()
+                if number >= len(devices):
+                    raise RuntimeError(f"it has {len(devices)} devices")
+                self.hal = opened.create_device(devices[number]["device_id"])
         except (OSError, RuntimeError, ValueError) as error:
             raise MissingModuleError(
                 f"IREE's driver {driver!r} has no device {number} here: {error}"
@@ -134,13 +134,12 @@ class Device:
         if not self.shares_memory:
             return self._uploaded(array, element), None
         shape, nbytes = array.shape, array.nbytes
-        address, read_only = array.__array_interface__["data"]
+        address, _ = array.__array_interface__["data"]
         aligned = array.flags.c_contiguous and address % _ALIGNMENT == 0
         if nbytes < _COPY_BELOW_BYTES or not aligned:
             return self._copied(array, element), None
         # The binding asks for writable memory although programs never write their arguments, and
         # some dtypes do not take part in the buffer protocol.
-        del read_only
         memory = (ctypes.c_ubyte * nbytes).from_address(address)
         buffer = self.allocator.import_host_allocation(
             memory, MEMORY_TYPE, OWNED_USAGE | IMPORTED_USAGE_BIT
@@ -222,7 +221,6 @@ class Array:
 
     __slots__ = ("__weakref__", "_forks", "_host", "_view", "device", "dtype", "shape")
 
-    # NumPy's operators defer to ours, which apply NumPy's to the values.
     def __init__(
         self, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
     ) -> None:

@@ -83,7 +83,7 @@ def write_safetensors(path: str | os.PathLike[str], arrays: Mapping[str, np.ndar
     header: dict[str, Any] = {}
     bodies = []
     offset = 0
-    # Wide elements first, so that each array is aligned to its own.
+    # The widest elements come first, so that each array is aligned to the size of its elements.
     for name, array in sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize):
         kind = _NAMES.get(array.dtype.newbyteorder("<"))
         if kind is None:

@@ -8,7 +8,7 @@ A leaf is ``"*"`` and None is ``null``. Any other node is an object with one of 
 - ``"node"``: the name that a class is registered by, with ``"data"`` (base64) and ``"children"``.
 
 A named tuple comes back as one with the same name and fields. A node of a class that
-`register_node` does not know comes back as an `Opaque`, which calls take again.
+`register_node` does not know comes back as an `Opaque`, which calls accept as an argument.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Node(NamedTuple):
 
     Attributes:
       type: the class.
-      flatten: from an instance to its children and the bytes that describe the rest of it.
+      flatten: from an instance to its children, and bytes that describe all else of it.
       unflatten: from those bytes and children to an instance.
     """
 
@@ -69,7 +69,7 @@ _namedtuples: dict[str, type] = {}
 
 
 def register_node(name: str, node: Node) -> None:
-    """Have nodes of this name in artifacts be instances of a class.
+    """Register the class of nodes that have a given name in artifacts.
 
     Raises:
       ValueError: the name is taken.
@@ -80,7 +80,7 @@ def register_node(name: str, node: Node) -> None:
 
 
 def register_namedtuple(name: str, type_: type) -> None:
-    """Have named tuples of this name in artifacts be of a given type.
+    """Register the type of named tuples that have a given name in artifacts.
 
     Raises:
       ValueError: the name is taken.
@@ -111,11 +111,11 @@ class Tree:
       data: as the module's docstring describes it.
 
     Attributes:
-      data: the auxiliary data.
+      data: the argument.
       num_leaves: the number of leaves.
 
     Raises:
-      TreeFormatError: the data is something else.
+      TreeFormatError: the data does not describe a structure.
 
     Example:
       >>> tree = Tree({"tuple": ["*", {"dict": [["b", "*"]]}]})
@@ -258,7 +258,7 @@ def _shown(data: Any) -> str:
             return f"{data['node']}({', '.join(inner)})"
 
 
-# ------------------------------------------------------------------------- apart and together
+# ---------------------------------------------------------------------- flatten and unflatten
 
 
 def _flatten(data: Any, value: Any, path: str, leaves: list[Any]) -> None:
@@ -277,36 +277,36 @@ def _children(data: Any, kind: str, value: Any, path: str, count: int) -> Sequen
     match kind:
         case "none":
             fits = value is None
-            found: Sequence[Any] = ()
+            children: Sequence[Any] = ()
         case "tuple":
             fits = isinstance(value, tuple) and not hasattr(value, "_fields")
-            found = value
+            children = value
         case "list":
             fits = isinstance(value, list)
-            found = value
+            children = value
         case "dict" | "ordered_dict":
             fits = isinstance(value, dict)
             keys = [pair[0] for pair in data[kind]]
             if fits and set(value) != set(keys):
                 raise TypeError(f"{path} has the keys {sorted(map(repr, value))}, not {keys}")
-            found = [value[key] for key in keys] if fits else ()
+            children = [value[key] for key in keys] if fits else ()
         case "namedtuple":
             fits = list(getattr(value, "_fields", ())) == data["fields"]
-            found = value
+            children = value
         case _:
             return _registered_children(data, value, path, count)
     if not fits:
         raise TypeError(f"{path} must be {_shown(data)}, got {type(value).__name__}")
-    if len(found) != count:
-        raise TypeError(f"{path} must have {count} parts, got {len(found)}")
-    return found
+    if len(children) != count:
+        raise TypeError(f"{path} must have {count} parts, got {len(children)}")
+    return children
 
 
 def _registered_children(data: Any, value: Any, path: str, count: int) -> Sequence[Any]:
     name, wanted = data["node"], _node_data(data)
     node = _nodes.get(name)
     if isinstance(value, Opaque) and value.name == name:
-        found, rest = value.children, value.data
+        children, static = value.children, value.data
     elif node is None:
         raise TypeError(
             f"{path} must be an instance of a class that is registered as {name!r}: register it "
@@ -317,11 +317,11 @@ def _registered_children(data: Any, value: Any, path: str, count: int) -> Sequen
             f"{path} must be an instance of {node.type.__name__}, got {type(value).__name__}"
         )
     else:
-        parts, rest = node.flatten(value)
-        found = tuple(parts)
-    if rest != wanted or len(found) != count:
+        parts, static = node.flatten(value)
+        children = tuple(parts)
+    if static != wanted or len(children) != count:
         raise TypeError(f"{path}: this {name} differs in its static fields")
-    return found
+    return children
 
 
 def _unflatten(data: Any, leaves: Iterator[Any]) -> Any:
@@ -344,7 +344,7 @@ def _unflatten(data: Any, leaves: Iterator[Any]) -> Any:
         case "namedtuple":
             return _namedtuple_type(data["namedtuple"], tuple(data["fields"]))(*values)
         case _:
-            node, rest = _nodes.get(data["node"]), _node_data(data)
+            node, static = _nodes.get(data["node"]), _node_data(data)
             if node is None:
-                return Opaque(data["node"], rest, tuple(values))
-            return node.unflatten(rest, values)
+                return Opaque(data["node"], static, tuple(values))
+            return node.unflatten(static, values)

@@ -25,7 +25,7 @@ class SizedExecutable(Executable):
         return self.run([x if isinstance(x, Buffer) else self._given(x) for x in args])
 
     def _new_launcher(self) -> Launcher | None:
-        return None  # It makes results of fixed shapes.
+        return None  # A launcher makes results of fixed shapes.
 
     def _shape(self, index: int, view: Any) -> tuple[int, ...]:
         return tuple(view.shape)

@@ -1,4 +1,4 @@
-"""Calls of exported functions with symbolic dimensions by programs compiled once for all sizes."""
+"""Calls of exported functions that have symbolic dimensions: one program runs for all sizes."""
 
 from __future__ import annotations
 

@@ -59,6 +59,7 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
       cases: arrays of one shape and dtype.
     Raises:
       TypeError: shapes or dtypes differ, or there are too many cases for a bool.
+      ValueError: there are no cases.
     """
     if not cases:
         raise ValueError("lax.select_n must have at least one case")

@@ -27,13 +27,14 @@ class RegularGridInterpolator:
 
     Args:
       points: for each dimension of the grid, its coordinates, strictly increasing.
-      values: the values on the grid; further dimensions follow.
+      values: the values on the grid: an array whose first dimensions are those of the grid.
       method: ``"linear"`` or ``"nearest"``.
       bounds_error: must be false.
       fill_value: the value outside of the grid; None to extrapolate.
     Raises:
-      ValueError: there are more coordinates than dimensions, the fill value has another kind, or
-        the method is unknown.
+      NotImplementedError: ``bounds_error`` is true.
+      ValueError: there are more coordinates than dimensions, the fill value cannot be cast to the
+        dtype of the values, or the method is unknown.
 
     Example:
       >>> import gnomon.numpy as gnp

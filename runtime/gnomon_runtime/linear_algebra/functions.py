@@ -40,4 +40,4 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "tridiagonal_solve": systems.tridiagonal_solve,
     }
 )
-"""Names are part of the artifact's format: one that was there stays, with its parameters."""
+"""Names are part of the artifact's format: a name must keep its meaning and its parameters."""

@@ -8,7 +8,7 @@ from many takes little more time than reading them. The order of equal elements 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel, shape_of
 from gnomon.backends.iree.legalize.array_kernels.emitter import Place, first_place
@@ -96,10 +96,9 @@ def _insert(
     d: int,
     count: int,
     n: int,
-    before: object,
+    before: Callable[[Sequence[ir.Value], Sequence[ir.Value]], ir.Value],
 ) -> None:
     """Insert element number ``i`` of a row into the list of those that come first."""
-    assert callable(before)
     position = number(index(), i) if isinstance(i, int) else i
     i1 = ir.IntegerType.get_signless(1)
 

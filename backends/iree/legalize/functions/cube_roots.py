@@ -57,7 +57,7 @@ def cbrt_in(wide: np.dtype) -> Callable[[ir.Value], ir.Value]:
         widened = convert(x, wide)
         is_subnormal, units = _subnormal(x, wide)
         # The unit is a power of 2 (2**-149 of f32). Splitting its exponent by 3 leaves a factor
-        # with an exact cube root, and a small rest that scales the magnitude.
+        # with an exact cube root, and 1, 2 or 4, by which the magnitude is scaled.
         info = np.finfo(dtype)
         exponent = int(info.minexp - info.nmant)
         units = ops.mul(units, full_like(units, 2.0 ** (exponent % 3)))

@@ -15,7 +15,7 @@ The forms below take 15 to 30 ms, as JAX does (12 to 30 ms).
 - Grouped, but not depthwise, convolutions on a GPU are always products, since IREE's own give zeros
   in most positions.
 - Depthwise and small convolutions, and those with very many taps, stay convolutions. Depthwise ones
-  get their features last, which takes 0.5 ms instead of a hundred times as long.
+  get their features last, which takes 0.5 ms instead of 50.
 """
 
 from __future__ import annotations

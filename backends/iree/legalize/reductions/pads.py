@@ -93,7 +93,7 @@ def _is_zero(value: ir.Value) -> bool:
 
 
 def _pad_of_pad(inst: Instance) -> Sequence[ir.Value] | None:
-    """Merge two pads by the same number into one, if at least one of them is interior."""
+    """Merge two pads with the same value into one, if at least one of them has interior padding."""
     x, padding = inst.operands
     owner = _before_barriers(x).owner
     if isinstance(owner, ir.Block) or owner.name != "gnomon.pad":

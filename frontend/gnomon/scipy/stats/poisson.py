@@ -46,7 +46,7 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     mu, loc = real_arguments("poisson.entropy", mu, loc)
     mu = gnp.broadcast_to(mu, lax.broadcast_shapes(mu.shape, loc.shape))
-    # From this rate on, the series is as exact as the dtype; below, a sum in float32 loses digits.
+    # From this rate on, the series is as accurate as the dtype; a sum in float32 would lose digits.
     bound = 100.0 if mu.dtype == np.float64 else 25.0
     small = mu < bound
     rate = gnp.where(small & (mu > 0), mu, 1)[..., None]
