@@ -219,7 +219,7 @@ class ShardedBuffer:
             part.wait()
 
     def is_ready(self) -> bool:
-        """Whether reading the parts would not wait for their computation."""
+        """Whether all parts are computed, so that reading them does not wait."""
         return all(part.is_ready() for part in self.parts)
 
     def copy_to_host_async(self) -> None:

@@ -27,7 +27,7 @@ def empty(sizes: Sizes, type_: ir.RankedTensorType, shape: Sequence[Size]) -> ir
 
 
 def _map(rank: int, results: Sequence[int | None]) -> ir.Attribute:
-    """The map from the loops of a generic op to the dimensions of an operand; None is 0."""
+    """The map from the loops of a generic op to the dimensions of an operand; None is the index 0."""
     expressions = [
         ir.AffineConstantExpr.get(0, context()) if d is None else ir.AffineDimExpr.get(d, context())
         for d in results
@@ -106,7 +106,7 @@ def _reshape(op: ir.Operation, sizes: Sizes) -> ir.Value:
     shape = [n for d, n in enumerate(sizes.listed(shape)) if result.is_dynamic_dim(d)]
     given = [sizes.of_dimension(x, d) for d in range(_type(x).rank) if _type(x).is_dynamic_dim(d)]
     operands = [x, *map(sizes.value, (*given, *shape))]
-    # The compiler's form of ``tensor.reshape``, which IREE 3.13 refuses if the result has rank 1.
+    # IREE 3.13 refuses ``tensor.reshape`` if the result has rank 1, but takes its own form of it.
     segments = ir.DenseI32ArrayAttr.get([1, len(given), len(shape)], context())
     return create("flow.tensor.reshape", operands, [result], operandSegmentSizes=segments).results[
         0
@@ -258,8 +258,8 @@ def _gather(op: ir.Operation, sizes: Sizes) -> ir.Value:
             read[d] = batch[source - (source > vector_dim)]
         for d, k in zip(offset_dims, whole, strict=True):
             read[k] = create("arith.addi", [read[k], position(d)], [index]).results[0]
-        found = create("tensor.extract", [operand, *read], [result.element_type])
-        return found.results[0]
+        element = create("tensor.extract", [operand, *read], [result.element_type])
+        return element.results[0]
 
     return _generic([], [], empty(sizes, result, shape), body)
 
@@ -273,7 +273,7 @@ FORMS: dict[str, Callable[[ir.Operation, Sizes], ir.Value]] = {
     "stablehlo.gather": _gather,
     "stablehlo.real_dynamic_slice": _slice,
 }
-"""Writes an op of StableHLO in another dialect, by the op's name."""
+"""For each op of StableHLO by name, the function that writes it in another dialect."""
 
 
 _GUARDED = ("stablehlo.reduce", "stablehlo.reduce_window")
@@ -334,7 +334,7 @@ def _ops_named(module: ir.Module, names: frozenset[str]) -> list[ir.Operation]:
 
 
 def _bits(value: ir.Value, element: ir.Type) -> ir.Value:
-    """A value of integers in another type of integers of the same width."""
+    """The bits of an integer value as another integer type of the same width."""
     type_ = _type(value)
     target = ir.RankedTensorType.get(type_.shape, element)
     return create("stablehlo.bitcast_convert", [value], [target]).results[0]

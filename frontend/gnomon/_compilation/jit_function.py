@@ -180,11 +180,11 @@ class JitFunction(Dispatcher, Generic[P, R]):
         traced, place, shardings = self._trace_with_place(call)
 
         def lower(platform: str | None) -> Lowered:
-            found = traced, place, shardings
+            chosen = traced, place, shardings
             if platform is not None:
-                found = self._trace_on(call, next(filter(is_addressable, devices_of(platform))))
-            again, device, shards = found
-            return Lowered(self._fun, again, call, device, shards, keep_stages=True)
+                chosen = self._trace_on(call, next(filter(is_addressable, devices_of(platform))))
+            trace, device, shards = chosen
+            return Lowered(self._fun, trace, call, device, shards, keep_stages=True)
 
         return TracedFunction(call, traced, name_of(self._fun), lower)
 
@@ -360,7 +360,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
             (name, type(value), value, repr(value) if isinstance(value, (float, complex)) else None)
             for name, value in (*call.static_args.items(), *call.static_kwargs.items())
         )
-        # Rules of custom derivatives are traced as deep as differentiation can still need them.
+        # Rules of custom derivatives are traced for as many derivatives as may still be taken.
         order = differentiation_order()
         axes = tuple((axis.name, axis.size) for axis in state.axes)
         tree = structure_key(call.tree)
@@ -368,7 +368,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
 
 
 def _constrained(arrays: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
-    """Traced values, constrained to those of the requested shardings that are over meshes."""
+    """Traced values, each constrained to its requested sharding if that is over a mesh."""
     return [
         constrained(x, sharding) if isinstance(sharding, NamedSharding) else x
         for x, sharding in zip(arrays, shardings, strict=True)

@@ -53,7 +53,9 @@ def export(
 
     Returns:
       A function that takes arrays, or `ShapeDtypeStruct` in their place, and returns an `Exported`.
+
     Raises:
+      TypeError: ``platforms`` is a string.
       ValueError: the function is not jitted, has meshes of several sizes, or has a symbolic
         dimension whose size does not follow from the shapes of the arguments.
       NotImplementedError: the function calls Python; raised when it is traced.

@@ -139,7 +139,7 @@ def _keeps_sums(use: SplitUse, x: Any) -> bool:
 
 
 def summed(trace: Any, array: Any, names: Sequence[str]) -> Any:
-    """A varying value in a `shard_map` as the unreduced value of which it has the terms."""
+    """The unreduced value whose terms are a varying value of a `shard_map`."""
     value = trace.bind(ops.psum_invariant, (array,), {"axes": tuple(names)})
     unreduced = array.aval.unreduced.union(names)
     vma = array.aval.vma.difference(names)
@@ -149,7 +149,7 @@ def summed(trace: Any, array: Any, names: Sequence[str]) -> Any:
 def with_sums(
     trace: Any, array: Any, unreduced: Axes, reduced: Axes, vma: frozenset[str] | None = None
 ) -> Any:
-    """An array in a trace with other unreduced and reduced axes in its type, and varying ones."""
+    """An array of a trace with other unreduced, reduced and varying axes in its type."""
     aval = array.aval
     sharding = aval.explicit
     if sharding is None:

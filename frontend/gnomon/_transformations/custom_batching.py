@@ -38,7 +38,7 @@ class custom_vmap:  # noqa: N801
       ...     return x + y
       >>> @f.def_vmap
       ... def f_vmap(axis_size, in_batched, xs, ys):
-      ...     return xs * ys, True  # to show who answers
+      ...     return xs * ys, True  # not a sum, to show that the rule is used
       >>> gn.vmap(f)(gnp.arange(3), gnp.arange(1, 4))
       Array([0, 2, 6], dtype=int32)
     """
@@ -57,7 +57,7 @@ class custom_vmap:  # noqa: N801
         return f"<custom_vmap of {name_of(self.fun)}>"
 
     def def_vmap(self, vmap_rule: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
-        """Define the rule; returns it, so that it serves as a decorator.
+        """Define the rule and return it, so that this method serves as a decorator.
 
         Args:
           vmap_rule: takes the size of the mapped axis; a list that holds, for each argument, a
@@ -102,18 +102,18 @@ def _batched(
     size: int,
     mapped: Sequence[bool],
 ) -> tuple[Program, str, list[bool]]:
-    """Trace the rule for arguments of which some are mapped; returns as a `BatchingRule` does."""
+    """Trace the rule for arguments of which some are mapped; see `BatchingRule` for the results."""
     what = f"custom vmap rule ({name_of(rule)})"
     flags: list[bool] = []
 
     def run(tracers: list[Any]) -> tuple[Any, Any]:
-        found = rule(size, list(call.arguments(mapped)), *call.arguments(tracers))
-        if not isinstance(found, (tuple, list)) or len(found) != 2:
+        returned = rule(size, list(call.arguments(mapped)), *call.arguments(tracers))
+        if not isinstance(returned, (tuple, list)) or len(returned) != 2:
             raise TypeError(
                 f"{what} must return a pair of the result and a pytree of bools that says which "
-                f"of its leaves are mapped, got {found!r}"
+                f"of its leaves are mapped, got {returned!r}"
             )
-        out, out_batched = found
+        out, out_batched = returned
         leaves, tree = output_leaves(out, what)
         batched, batched_tree = tree_util.tree_flatten(out_batched)
         if tree != batched_tree:
@@ -142,20 +142,20 @@ def _batched(
     ]
     # The rule is traced into a separate program, outside of the traces in progress.
     with outside_of_traces(), differentiated(order):
-        found = trace_function(run, rule, "custom vmap rule", avals, staging=True)
-    for capture in found.captures:
+        batched = trace_function(run, rule, "custom vmap rule", avals, staging=True)
+    for capture in batched.captures:
         if is_tracer(capture):
             raise UnexpectedTracerError(
                 f"The {what} uses a traced value that it closes over.\n"
                 f"{capture.describe_origin()}\n"
                 "A rule can use only its arguments: make the value an argument of the function."
             )
-    captures = [c.numpy_value() for c in found.captures]
+    captures = [c.numpy_value() for c in batched.captures]
     types = [a.type for a in avals]
-    body = Body.build(types, lambda *given: found.body.inline([*given, *map(constant, captures)]))
-    name = found.program.add(f"{traced.name}.batched", body)
-    Expander(found.program).expand(name)
-    return found.program, name, list(flags)
+    body = Body.build(types, lambda *xs: batched.body.inline([*xs, *map(constant, captures)]))
+    name = batched.program.add(f"{traced.name}.batched", body)
+    Expander(batched.program).expand(name)
+    return batched.program, name, list(flags)
 
 
 __all__ = ["custom_vmap"]

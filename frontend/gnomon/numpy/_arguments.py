@@ -40,7 +40,7 @@ def promoted(function: str, *xs: Any, inexact: bool = False) -> list[Array]:
     Args:
       function: the name of the caller in messages.
       xs: the arguments.
-      inexact: integers and booleans become the default float dtype.
+      inexact: whether integers and booleans become the default float dtype.
     """
     arrays = [as_array(function, x, i) for i, x in enumerate(xs)]
     dtype, weak_type = _dtypes.result_type(*arrays, return_weak_type_flag=True)
@@ -61,7 +61,7 @@ def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:
 
 
 def static_shape(function: str, shape: Any) -> tuple[int, ...]:
-    """The shape that the caller gives, as ints; ``-1`` is kept."""
+    """The shape that the caller gives, as ints and symbolic dimensions; ``-1`` is kept."""
     try:
         return tuple(n if is_symbolic_dim(n) else int(n.__index__()) for n in as_tuple(shape))
     except AttributeError as error:

@@ -1,4 +1,4 @@
-"""Arrays filled with one value: `full`, `zeros`, `ones`, and their variants like another array."""
+"""Arrays of one value: `full`, `zeros`, `ones`, and variants with the shape of another array."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def install(array: Any, namespace: Mapping[str, Any]) -> None:
     """Give the array type its operators and methods.
 
     Args:
-      array: the base of all arrays.
+      array: the base class of all arrays.
       namespace: the functions of `gnomon.numpy` by name. Functions may be added later, since they
         are looked up when they are called.
     """
@@ -133,7 +133,7 @@ def _operator(
     def general(x: Any, y: Any) -> Any:
         other = x if reflected else y
         if not isinstance(other, _OPERANDS) and not hasattr(other, "__jax_array__"):
-            if isinstance(other, _REJECTED) and (reflected or not _answers(other, name)):
+            if isinstance(other, _REJECTED) and (reflected or not _defines_reflected(other, name)):
                 raise TypeError(
                     f"unsupported operand type for {symbol} of an array: {type(other).__name__}. "
                     "Convert it with gnomon.numpy.array"
@@ -154,7 +154,7 @@ def _operator(
     return _named(method, symbol, f"See `gnomon.numpy.{function_name}`.")
 
 
-def _answers(other: Any, name: str) -> bool:
+def _defines_reflected(other: Any, name: str) -> bool:
     """Whether the class of a container defines the reflected operator itself."""
     reflection = f"__r{name}__"
     own = getattr(type(other), reflection, None)
@@ -219,7 +219,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
         return self
 
     def byteswap(self: Any) -> Array:
-        """The array whose elements have the bytes of these in reverse order."""
+        """The array with the bytes of each element in reverse order."""
         return _byteswap(self)
 
     def view(self: Any, dtype: Any = None, type: None = None) -> Array:

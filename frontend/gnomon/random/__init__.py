@@ -1,4 +1,4 @@
-"""Random numbers: functions of a key, bit for bit those of ``jax.random``.
+"""Random numbers as functions of a key, made from the same bits as those of ``jax.random``.
 
 A key is used once. `split` makes new ones::
 
