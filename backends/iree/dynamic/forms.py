@@ -27,7 +27,7 @@ def empty(sizes: Sizes, type_: ir.RankedTensorType, shape: Sequence[Size]) -> ir
 
 
 def _map(rank: int, results: Sequence[int | None]) -> ir.Attribute:
-    """The map from the loops of a generic op to the dimensions of an operand; None is the index 0."""
+    """The map from a generic op's loops to the dimensions of an operand; None is the index 0."""
     expressions = [
         ir.AffineConstantExpr.get(0, context()) if d is None else ir.AffineDimExpr.get(d, context())
         for d in results

@@ -59,7 +59,7 @@ def _from_raw(x: Any, of: Implementation | None = None) -> KeyArray:
 
 
 def _check_legacy() -> None:
-    """Warn or raise if a raw key was given and the configuration says so."""
+    """Warn of a raw key, raise, or accept it, as the configuration says."""
     if config.legacy_prng_key != "allow":
         message = (
             "Legacy uint32 key array passed as key to random function. Please create keys using "
@@ -130,7 +130,7 @@ def wrap_key_data(
       key_bits_array: a uint32 array whose last dimension holds the words of a key.
       impl, dtype: the generator; see `key`.
     Raises:
-      TypeError: the dtype is not supported, or another shape.
+      TypeError: the dtype is not uint32, or the last dimension is not as long as a key.
     """
     of = _implementation("wrap_key_data", impl, dtype)
     if not _is_raw(key_bits_array):
@@ -210,7 +210,7 @@ def key(
     Raises:
       TypeError: the seed is not a single integer.
       OverflowError: the seed does not fit 64 bits.
-      ValueError: the generator is unknown.
+      ValueError: the generator is unknown, or given twice.
 
     Example:
       >>> key(7)
@@ -224,7 +224,7 @@ def key(
 def PRNGKey(seed: ArrayLike, *, impl: str | KeyDType | None = None) -> Any:
     """A raw random key from a seed, a uint32 array of its words; see `key` for typed ones.
 
-    Functions must use it with the same configured generator.
+    It can be used only while the same generator is configured.
 
     Example:
       >>> PRNGKey(7)

@@ -1,10 +1,10 @@
 """The Schur form in NumPy, one matrix at a time.
 
-It is computed from LAPACK's eigenvectors if these give it to rounding, otherwise by reduction to
-Hessenberg form and shifted QR steps.
+It is computed from LAPACK's eigenvectors if these give it up to rounding errors, otherwise by
+reduction to Hessenberg form and shifted QR steps.
 
-For real matrices these are Francis' double steps, which stay real. Pairs of complex eigenvalues
-remain as blocks of two rows, in LAPACK's standard form (Golub & Van Loan, chapter 7).
+For real matrices, the steps are Francis' double steps, which stay real. Pairs of complex
+eigenvalues remain as blocks of two rows, in LAPACK's standard form (Golub & Van Loan, chapter 7).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _by_steps(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         steps += 1
         if steps > _STEPS:
             raise np.linalg.LinAlgError("no convergence to the Schur form")
-        step(t, z, low, high, unusual=steps % 10 == 0)
+        step(t, z, low, high, exceptional=steps % 10 == 0)
     return (np.triu(t) if width == 1 else np.triu(t, -1)), z
 
 
@@ -121,10 +121,10 @@ def _turn(
     z[:, span] = z[:, span] @ adjoint
 
 
-def _complex_step(t: np.ndarray, z: np.ndarray, low: int, high: int, unusual: bool) -> None:
+def _complex_step(t: np.ndarray, z: np.ndarray, low: int, high: int, exceptional: bool) -> None:
     """One implicit QR step with Wilkinson's shift."""
     a, b, c, d = t[high - 1, high - 1], t[high - 1, high], t[high, high - 1], t[high, high]
-    if unusual:
+    if exceptional:
         shift = d + abs(c)
     else:
         half = (a - d) / 2
@@ -144,11 +144,11 @@ def _complex_step(t: np.ndarray, z: np.ndarray, low: int, high: int, unusual: bo
             x, y = t[k + 1, k], t[k + 2, k]
 
 
-def _real_step(t: np.ndarray, z: np.ndarray, low: int, high: int, unusual: bool) -> None:
+def _real_step(t: np.ndarray, z: np.ndarray, low: int, high: int, exceptional: bool) -> None:
     """One implicit double QR step whose shifts are the two eigenvalues of the last block."""
     a, b, c, d = t[high - 1, high - 1], t[high - 1, high], t[high, high - 1], t[high, high]
     total, product = a + d, a * d - b * c
-    if unusual:
+    if exceptional:
         size = abs(c) + abs(t[high - 1, high - 2])
         total, product = 2 * (0.75 * size + d), (0.75 * size + d) ** 2 + 0.4375 * size * size
     h00, h10 = t[low, low], t[low + 1, low]

@@ -49,8 +49,8 @@ def _expanded(algorithm: Callable[..., ir.Value]) -> Rule:
 class _RoundedToF32:
     """The dialect's ops on f64, for results that are rounded to f32 or less.
 
-    They need no rounding errors, and no power with all the digits of f64: for a non-negative
-    number, `exp(y log(x))` is accurate enough, with a third of the code.
+    They need neither corrections by rounding errors nor a power with all the digits of f64: for a
+    non-negative number, `exp(y log(x))` is accurate enough, with a third of the code.
     """
 
     keeps_errors = False

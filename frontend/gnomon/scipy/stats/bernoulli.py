@@ -14,7 +14,7 @@ from gnomon.scipy.stats._support import nan_unless
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of a number."""
+    """The logarithm of the probability of ``k``."""
     k, p, loc = real_arguments("bernoulli.logpmf", k, p, loc)
     n = k - loc
     value = special.xlogy(n, p) + special.xlog1py(1 - n, -p)
@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a number."""
+    """The probability of ``k``."""
     return lax.exp(logpmf(k, p, loc))
 
 

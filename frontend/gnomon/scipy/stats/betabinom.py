@@ -13,7 +13,7 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of a number."""
+    """The logarithm of the probability of ``k``."""
     k, n, a, b, loc = real_arguments("betabinom.logpmf", k, n, a, b, loc)
     count = lax.floor(k) - loc
     inside = (count >= 0) & (count <= n)
@@ -25,5 +25,5 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a number."""
+    """The probability of ``k``."""
     return lax.exp(logpmf(k, n, a, b, loc))

@@ -14,7 +14,7 @@ from gnomon.scipy.stats._support import nan_unless
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of a number."""
+    """The logarithm of the probability of ``k``."""
     k, n, p, loc = real_arguments("binom.logpmf", k, n, p, loc)
     count = k - loc
     inside = (count >= 0) & (count <= n)
@@ -26,5 +26,5 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a number."""
+    """The probability of ``k``."""
     return lax.exp(logpmf(k, n, p, loc))

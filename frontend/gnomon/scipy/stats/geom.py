@@ -13,7 +13,7 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of a number."""
+    """The logarithm of the probability of ``k``."""
     k, p, loc = real_arguments("geom.logpmf", k, p, loc)
     n = k - loc
     value = special.xlog1py(n - 1, -p) + lax.log(p)
@@ -21,5 +21,5 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a number."""
+    """The probability of ``k``."""
     return lax.exp(logpmf(k, p, loc))

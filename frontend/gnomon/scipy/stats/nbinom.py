@@ -13,7 +13,7 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of a number."""
+    """The logarithm of the probability of ``k``."""
     k, n, p, loc = real_arguments("nbinom.logpmf", k, n, p, loc)
     count = k - loc
     inside = count >= 0
@@ -24,5 +24,5 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a number."""
+    """The probability of ``k``."""
     return lax.exp(logpmf(k, n, p, loc))

@@ -13,7 +13,7 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of a number."""
+    """The logarithm of the probability of ``k``."""
     k, mu, loc = real_arguments("poisson.logpmf", k, mu, loc)
     n = k - loc
     inside = (n >= 0) & gnp.equal(n, lax.floor(n))
@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of a number."""
+    """The probability of ``k``."""
     return lax.exp(logpmf(k, mu, loc))
 
 
