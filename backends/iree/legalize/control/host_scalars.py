@@ -165,6 +165,9 @@ def _select(
 def _clamp(
     op: ir.Operation, type_: ir.Type, low: ir.Value, x: ir.Value, high: ir.Value
 ) -> ir.Value:
+    if str(type_) == I1:
+        # As a signed number of one bit, true is -1: MLIR folds a signed minimum with it.
+        return arith("andi", [arith("ori", [x, low], type_), high], type_)
     return arith("minsi", [arith("maxsi", [x, low], type_), high], type_)
 
 
