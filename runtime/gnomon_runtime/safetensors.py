@@ -40,7 +40,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The arrays of a file, by name.
 
     Raises:
-      CheckpointError: the file is damaged, or has a dtype that NumPy lacks.
+      CheckpointError: the file is damaged, or has a dtype that is not supported.
     """
     data = Path(path).read_bytes()
     if len(data) < _LENGTH.size:

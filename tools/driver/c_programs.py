@@ -34,7 +34,7 @@ def compile_to_c(
     """Write programs as C source and headers, or as a library and headers.
 
     Args:
-      programs: a function each.
+      programs: one for each function.
       targets: processors.
       kind: ``"c"`` or ``"static-library"``.
       output: the file to write, or ``-``; by default ``<name>.c`` and ``lib<name>.a``.

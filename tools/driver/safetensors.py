@@ -17,7 +17,7 @@ def read_safetensors(path: str) -> dict[str, np.ndarray]:
     """The arrays of a file, by name.
 
     Raises:
-      DriverError: the file is damaged, or has a dtype that NumPy lacks.
+      DriverError: the file is damaged, or has a dtype that is not supported.
     """
     try:
         return safetensors.read_safetensors(path)

@@ -104,7 +104,7 @@ def _region(
 
 
 def distinct(types: Sequence[ir.RankedTensorType | None]) -> list[ir.RankedTensorType | None]:
-    """Storage types of results, all different, which is achieved by adding dimensions of size 1.
+    """Storage types of results, made different from each other by dimensions of size 1.
 
     If two results of a region turn out to be the same value, IREE merges them, and then confuses
     the results that follow them.
@@ -146,7 +146,7 @@ def as_stored(value: ir.Value, block: ir.Block | ir.Operation) -> ir.Value:
 def as_unstored(
     value: ir.Value, type_: ir.RankedTensorType, block: ir.Block | ir.Operation
 ) -> ir.Value:
-    """The tensor of a type that a kernel has stored; emits where `as_stored` does."""
+    """The inverse of `as_stored`, for a tensor of type ``type_``; emits at the same places."""
     stored = storage(type_)
     if value.type != stored:
         value = ir.Operation.create(
