@@ -2,7 +2,7 @@
 
 Each manual axis of the mesh becomes a batch dimension, the last axis of the mesh first, so that the
 batch dimensions of a value are in the order of the mesh. An operand is split into its shards along
-the axes that its spec mentions. It has no batch dimensions for the other axes, and neither have the
+the axes that its spec mentions. It has no batch dimensions for the other axes, and neither do
 values that depend only on such operands. The batching rules of collectives replace them by
 reductions and movements along the batch dimensions.
 """

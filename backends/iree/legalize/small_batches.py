@@ -28,7 +28,7 @@ _LARGEST = 8
 # take the compiler as long.
 _MOST = 1 << 13
 
-# Ops that are in no kernel of a loop, whatever else is.
+# Ops that keep a loop from becoming a kernel.
 _IN_NO_KERNEL = frozenset(
     f"gnomon.{name}"
     for name in (
@@ -42,7 +42,7 @@ _I32 = np.dtype(np.int32)
 
 
 def _is_in_no_kernel() -> bool:
-    """Whether the current op is in no loop, or in one with others that are in no kernel."""
+    """Whether the current op is in no loop, or in one that cannot become a kernel."""
     owner, loop = ir.InsertionPoint.current.block.owner, None
     while owner is not None and owner.name != "func.func":
         if owner.name in (scan.full_name, while_.full_name):

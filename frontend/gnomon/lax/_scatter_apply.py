@@ -76,8 +76,8 @@ def scatter_apply(
 
     def apply(x: Array, times: Any) -> Array:
         flat = reshape(x, (x.size,))
-        found = vmap(lambda element: converted(func(element), x.dtype))(flat)
-        return select(gt(count, times), reshape(found, x.shape), x)
+        applied = vmap(lambda element: converted(func(element), x.dtype))(flat)
+        return select(gt(count, times), reshape(applied, x.shape), x)
 
     if unique_indices:
         return apply(x, np.int32(0))
@@ -93,11 +93,13 @@ def _check_function(func: Callable[[Any], Any], x: Array) -> None:
     traced = trace_function(
         lambda given: (func(*given), None), func, "scatter_apply", [aval], staging=True
     )
-    found = traced.avals[0] if len(traced.avals) == 1 else None
-    weak = found is not None and found.weak_type and found.shape == ()
-    if found is None or not (weak or (found.shape, found.dtype) == ((), x.dtype)):
-        given = ", ".join(map(str, traced.avals))
-        raise TypeError(f"lax.scatter_apply: func must return a scalar {aval}, it returns {given}")
+    result = traced.avals[0] if len(traced.avals) == 1 else None
+    weak = result is not None and result.weak_type and result.shape == ()
+    if result is None or not (weak or (result.shape, result.dtype) == ((), x.dtype)):
+        results = ", ".join(map(str, traced.avals))
+        raise TypeError(
+            f"lax.scatter_apply: func must return a scalar {aval}, it returns {results}"
+        )
 
 
 __all__ = ["scatter_apply"]

@@ -88,10 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="First calls, calls and memory of programs, in gnomon and JAX.",
     )
     parser.add_argument("--list", action="store_true", help="list the programs")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="run this one")
     parser.add_argument("--colds", type=int, default=1, help="first calls with an empty cache")
     parser.add_argument("--turns", type=int, default=5, help="turns of each framework")
-    parser.add_argument("--turn", type=float, default=0.1, metavar="SECONDS")
+    parser.add_argument("--turn", type=float, default=0.1, metavar="SECONDS", help="of a turn")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE")
     given = parser.parse_args(arguments)
     try:
