@@ -274,6 +274,22 @@ def test_loops_and_updates_in_place(
     assert kernels >= 4
 
 
+def test_a_kernel_that_writes_at_a_fixed_and_at_a_computed_position(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a stack are not aligned; code that takes them for aligned crashes."""
+
+    def function(x: Any) -> Any:
+        last, rows = gnomon.lax.scan(lambda c, _: (gnp.sin(c),) * 2, x, None, length=3)
+        return rows, last[..., ::-1]
+
+    x = np.random.default_rng(0).uniform(0.1, 3, (1, 9, 7, 3, 7)).astype(np.float16)
+    expected = whole(monkeypatch, function, x)
+    assert_equal(values_of(lambda x: function(x), x), expected)
+    ((kernels, _),) = counts()
+    assert kernels >= 4
+
+
 def test_the_processes_are_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_cache, "available_cores", lambda: 2)
     monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
 from gnomon.backends.iree.legalize.fusion.wide_fusions import is_fused
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
@@ -43,6 +44,8 @@ _FUNCTIONS = frozenset(
 )
 _FUNCTION_SIZE = 4
 _CALL = "func.call"
+# Ops that compute nothing.
+_MOVES = REARRANGES | {"slice", "rev"}
 
 
 def split_long_fusions(program: Program, target: Target) -> None:
@@ -94,6 +97,10 @@ def _split(body: Body, sizes: _Sizes) -> None:
         if op.name not in PLAIN or not is_fused(op.name):
             continue
         own = {x: clusters[x].whole() for x in operands if x in clusters}
+        if not own and name_of(op) in _MOVES:
+            # Each kernel reads the stored operand at other indices. IREE 3.13 also refuses some
+            # barriers here: of a slice of one element to which a dimension was added.
+            continue
         joined, left = _joined(own.values(), sizes.of(op))
         for i, x in enumerate(operands):
             if x in own and own[x] in left:
