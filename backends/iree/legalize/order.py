@@ -14,6 +14,7 @@ from gnomon.backends.iree.legalize import (
 )
 from gnomon.backends.iree.legalize.after_lowering import (
     constant_reductions,
+    lifted_elements,
     masks,
     moved_functions,
     scalar_kernels,
@@ -86,6 +87,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         # On StableHLO.
         *small_arguments.LEGALIZATIONS,
         *closed_expressions.LEGALIZATIONS_OF_LOWERED,
+        *lifted_elements.LEGALIZATIONS,
         *strided_views.LEGALIZATIONS,
         *transposed_extrema.LEGALIZATIONS,
         *unsigned_factors.LEGALIZATIONS,

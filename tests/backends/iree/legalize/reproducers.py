@@ -291,6 +291,9 @@ REPRODUCERS = {
         lambda x: gnp.stack([x * (i + 2) for i in range(40)]), (f32(0.5),)
     ),
     "small-arguments": Reproducer(lax.cumlogsumexp, (np.array([0, -40, -40], f64),), 0.0),
+    "lifted-elements": Reproducer(
+        lambda x: (gnp.broadcast_to(x[:1, None], (1, 3)), x[:1, None]), (np.ones(2, f32),)
+    ),
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
     "transposed-extrema": Reproducer(
         lambda x: gnp.argmin(x, axis=2).T, (np.arange(12, dtype=i32).reshape(2, 2, 3),)
