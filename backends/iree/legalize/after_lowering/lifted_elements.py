@@ -102,7 +102,7 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 makes a slice of more dimensions than its operand of the two ops, "
         "which is not valid",
         texts=("elements_with_added_dimensions",),
-        reproducer="`x[:1][:, None]` of f32[2], returned and broadcast, does not compile",
+        reproducer="`x[:1][:, None]` of f32[2], returned and added to a row, does not compile",
         run=slice_reshaped_arrays,
         needs=frozenset({_RESHAPE}),
     ),

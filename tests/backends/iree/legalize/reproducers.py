@@ -292,7 +292,7 @@ REPRODUCERS = {
     ),
     "small-arguments": Reproducer(lax.cumlogsumexp, (np.array([0, -40, -40], f64),), 0.0),
     "lifted-elements": Reproducer(
-        lambda x: (gnp.broadcast_to(x[:1, None], (1, 3)), x[:1, None]), (np.ones(2, f32),)
+        lambda x: (x[:1, None], x[:1, None] + gnp.arange(3, dtype=f32)), (np.ones(2, f32),)
     ),
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
     "transposed-extrema": Reproducer(
