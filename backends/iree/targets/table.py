@@ -48,6 +48,18 @@ _CPU_FLAGS = (
     ),
 )
 
+# The dialects of a plugin take part in every pass that collects patterns from all dialects.
+_UNUSED_PLUGINS = tuple(
+    Flag(
+        f"--iree-plugin=-{name}",
+        "not used for processors; without these plugins, a small program compiles 10 % sooner",
+    )
+    for name in (
+        *("input_torch", "input_tosa", "hal_target_cuda", "hal_target_rocm"),
+        *("hal_target_vulkan_spirv", "hal_target_metal_spirv", "hal_target_vmvx"),
+    )
+)
+
 CPU = Target(
     name="cpu",
     platform="cpu",
@@ -88,6 +100,7 @@ CPU = Target(
             "vectors, the default, are taken apart where the processor has no masks: softmax of "
             "f32[300,1023] 109 ms, with this flag 0.6",
         ),
+        *_UNUSED_PLUGINS,
     ),
     capabilities=Capabilities(
         dtypes=_ALL,
