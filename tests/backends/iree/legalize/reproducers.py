@@ -259,6 +259,12 @@ REPRODUCERS = {
     # The evaluator's own sum is pairwise.
     "sums": Reproducer(gnp.sum, (np.full(1 << 22, 0.1, f32),), 50.0, PORTABLE),
     "sums-on-cores": Reproducer(lambda x: gnp.sum(x * x), (np.full(1 << 22, 0.1, f32),), 1.0),
+    "positions-of-extrema": Reproducer(
+        lambda x: gnp.argmin(x, 1),
+        (np.random.default_rng(0).standard_normal((1000, 1000), f32),),
+        measure=Measure.CPU_SECONDS,
+        factor=2,
+    ),
     "ragged-extrema": Reproducer(
         lambda x: gnp.max(gnp.exp(x), axis=0),
         (np.ones((2001, 1023), f32),),
@@ -296,7 +302,9 @@ REPRODUCERS = {
     ),
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
     "transposed-extrema": Reproducer(
-        lambda x: gnp.argmin(x, axis=2).T, (np.arange(12, dtype=i32).reshape(2, 2, 3),)
+        lambda x: gnp.argmin(x, axis=2).T,
+        (np.arange(12, dtype=i32).reshape(2, 2, 3),),
+        beside=("positions-of-extrema",),
     ),
     "masks": Reproducer(
         lambda x, m: gnp.isnan(x * m.astype(f32)),
