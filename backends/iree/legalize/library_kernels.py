@@ -14,8 +14,9 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["Kernel", "dispatch", "element_of", "kernels_as_text"]
 
-# The name of the executable that has the kernels.
-_KERNELS = "gnomon_products"
+# The start of the names of executables. Each has one kernel, as the compiler's own do, since only
+# those are compiled apart from their program.
+_EXECUTABLE = "gnomon_products_"
 
 
 class Kernel(NamedTuple):
@@ -49,7 +50,7 @@ def dispatch(
 
     given = [_converted(x, kernel.element) for x in operands]
     given += [constant(n) for n in numbers]
-    entry = ir.SymbolRefAttr.get([_KERNELS, kernel.name])
+    entry = ir.SymbolRefAttr.get([_EXECUTABLE + kernel.name, kernel.name])
     return ir.Operation.create(
         "flow.dispatch",
         results=[type_],
@@ -71,21 +72,21 @@ def _converted(value: ir.Value, element: str) -> ir.Value:
 
 
 def kernels_as_text(kernels: Sequence[Kernel]) -> str:
-    """A module with some kernels, in MLIR's generic form."""
-    exports = "\n".join(
-        f"""
-  "stream.executable.export"() <{{function_ref = @{k.name}, sym_name = "{k.name}",
+    """A module with an executable for each of some kernels, in MLIR's generic form."""
+    return "\n".join(map(_executable, kernels))
+
+
+def _executable(kernel: Kernel) -> str:
+    name = kernel.name
+    return f"""
+"stream.executable"() <{{sym_name = "{_EXECUTABLE}{name}", sym_visibility = "private"}}> ({{
+  "stream.executable.export"() <{{function_ref = @{name}, sym_name = "{name}",
       sym_visibility = "public"}}> ({{
   ^bb0(%workers: index):
     %one = "arith.constant"() <{{value = 1 : index}}> : () -> index
     "stream.return"(%workers, %one, %one) : (index, index, index) -> ()
-  }}) : () -> ()"""
-        for k in kernels
-    )
-    functions = "\n".join(_kernel(k) for k in kernels)
-    return f"""
-"stream.executable"() <{{sym_name = "{_KERNELS}", sym_visibility = "private"}}> ({{{exports}
-  "builtin.module"() ({{{functions}
+  }}) : () -> ()
+  "builtin.module"() ({{{_kernel(kernel)}
   }}) : () -> ()
   "stream.executable.end"() : () -> ()
 }}) : () -> ()

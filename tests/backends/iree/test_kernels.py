@@ -126,6 +126,26 @@ def test_programs_that_call_the_library(
     assert kernels >= 4 and known == 0 < shared
 
 
+@pytest.mark.skipif(not has_products(), reason="NumPy ships no OpenBLAS that kernels could call")
+def test_programs_with_several_kernels_of_the_library(
+    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Convolutions and products of two dtypes are kernels of the library."""
+
+    def function(x: Any, y: Any) -> Any:
+        image = gnomon.lax.conv(x.reshape(1, 16, 64, 64), gnp.ones((32, 16, 3, 3)), (1, 1), "SAME")
+        return gnp.tanh(image).sum(1), x.reshape(256, 256) @ x.reshape(256, 256).T, y @ y
+
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((256, 256), np.float32)
+    with gnomon.enable_x64(True):
+        given = x, x.astype(np.float64)
+        expected = whole(monkeypatch, function, *given)
+        assert_equal(values_of(lambda *a: function(*a), *given), expected)
+    ((kernels, _),) = counts()
+    assert kernels >= 4
+
+
 def test_an_edit_of_one_layer_compiles_its_kernels_alone(
     folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: func.func @main
 // CHECK: "flow.dispatch"(%{{[^ ]*}}, %arg1, %arg0,
-// CHECK-SAME: @gnomon_products::@f64
+// CHECK-SAME: @gnomon_products_f64::@f64
 // CHECK: stablehlo.dot_general
 // CHECK: stablehlo.dot_general
 // CHECK: stablehlo.dot_general
