@@ -133,8 +133,12 @@ def test_programs_with_several_kernels_of_the_library(
     """Convolutions and products of two dtypes are kernels of the library."""
 
     def function(x: Any, y: Any) -> Any:
-        image = gnomon.lax.conv(x.reshape(1, 16, 64, 64), gnp.ones((32, 16, 3, 3)), (1, 1), "SAME")
-        return gnp.tanh(image).sum(1), x.reshape(256, 256) @ x.reshape(256, 256).T, y @ y
+        image = gnomon.lax.conv(
+            x.reshape(1, 16, 64, 64), gnp.ones((32, 16, 3, 3), "f4"), (1, 1), "SAME"
+        )
+        products = x @ x.T, y @ y
+        sums = [gnp.tanh(image).sum(axis) for axis in (1, 2, 3)]
+        return products, sums, gnomon.nn.softmax(x), gnp.cumsum(y, 0)
 
     rng = np.random.default_rng(2)
     x = rng.standard_normal((256, 256), np.float32)
