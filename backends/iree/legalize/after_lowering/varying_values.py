@@ -41,6 +41,7 @@ class Known:
       free: it may be any number of its type, as far as the compiler knows.
       literal: it is computed from literals and iotas alone.
       number: the number that all elements of a literal are; None if they differ or are unknown.
+      below: for an iota of exact integers, the number that all its elements are less than.
       root: the value whose elements it has, or a one-to-one function of them.
     """
 
@@ -48,6 +49,7 @@ class Known:
     free: bool = False
     literal: bool = False
     number: np.generic | None = None
+    below: int | None = None
     root: ir.Value | None = None
 
 
@@ -76,6 +78,8 @@ _ARITHMETIC = _names(
 )
 _ONE_TO_ONE = _names("add", "subtract", "xor", "negate", "not")
 _OF_TWO = _names("add", "subtract", "multiply", "and", "or", "xor")
+# The compiler merges no two comparisons of floats.
+_EITHER = _names("and", "or")
 _EXTREMA = _names("maximum", "minimum", "clamp")
 # Ops that move elements, each with the number of leading operands whose elements they move; None
 # means all.
@@ -106,7 +110,7 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
     if name == "stablehlo.constant":
         return _of_literal(op)
     if name == "stablehlo.iota":
-        return LITERAL
+        return _of_iota(op)
     if not name.startswith("stablehlo.") or not known:
         return UNKNOWN
     if all(k.literal for k in known) and not len(op.regions):
@@ -130,6 +134,8 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
     if is_inexact(types[0].dtype):
         is_computed = name in _ARITHMETIC and any(k.varies for k in known)
         return Known(varies=is_computed, free=is_computed and any(k.free for k in known))
+    if name in _EITHER and all(k.varies for k in known) and all(map(_compares_floats, op.operands)):
+        return Known(varies=True)
     return _of_integers(name, known)
 
 
@@ -169,13 +175,38 @@ def _is_finite(number: np.generic | None) -> bool:
     return number is not None and bool(np.isfinite(np.asarray(number, np.complex128)))
 
 
+def _differ_everywhere(a: Known, b: Known) -> bool:
+    """Whether every element of a literal is known to differ from that of another in its place."""
+    if a.number is not None and b.number is not None:
+        return bool(a.number != b.number)
+    iota, splat = (a, b) if b.number is not None else (b, a)
+    if iota.below is None or splat.number is None:
+        return False
+    return not 0 <= splat.number < iota.below
+
+
+def _of_iota(op: ir.Operation) -> Known:
+    type_ = type_of(op.results[0])
+    length = type_.shape[ir.IntegerAttr(op.attributes["iota_dimension"]).value]
+    # Other iotas may round or wrap around.
+    exact = type_.dtype.kind in "iu" and length - 1 <= np.iinfo(type_.dtype).max
+    return replace(LITERAL, below=length if exact else None)
+
+
+def _compares_floats(value: ir.Value) -> bool:
+    if isinstance(value.owner, ir.Block):
+        return False
+    op = value.owner.operation
+    return op.name == "stablehlo.compare" and is_floating(type_of(op.operands[0]).dtype)
+
+
 def _of_choice(type_: TensorType, predicate: Known, a: Known, b: Known) -> Known:
     if a.varies and b.varies:
         return Known(varies=True)
     if not predicate.varies:
         return UNKNOWN
-    if a.number is not None and b.number is not None:
-        return Known(varies=bool(a.number != b.number))
+    if a.literal and b.literal:
+        return Known(varies=_differ_everywhere(a, b))
     chosen = a if a.varies else b
     # For integers, ``x == 2 ? x : 2`` is folded to 2.
     varies = chosen.varies and (is_inexact(type_.dtype) or _are_independent(predicate, chosen))

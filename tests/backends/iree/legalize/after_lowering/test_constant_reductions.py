@@ -263,6 +263,8 @@ def test_varying_values_are_reduced_without_a_cast() -> None:
         (lambda j, k: gnp.sum(k == 3) + gnp.sum(j * k) + gnp.sum(j != k), (k, k)),
         (lambda m, k: gnp.sum(gnp.where(m, k, 0)) + gnp.sum(m) + gnp.sum(~m), (k > 0, k)),
         (gnp.nanmean, (x,)),
+        (lambda x: gnp.sum(gnp.where(x[0] > 0, gnp.arange(9), 9)), (x,)),
+        (lambda x: gnp.sum((x > 0) & (x < 2)), (x,)),
         # The zero imaginary parts are a literal, and so is their sum.
         (lambda x: gnp.sum(gnp.imag(x.astype(complex)) + 1), (x,)),
     ):
@@ -276,6 +278,8 @@ def test_varying_values_are_reduced_without_a_cast() -> None:
         (lambda k: gnp.sum(k >= 0), (k.astype(np.uint8),)),
         (lambda k: gnp.sum(k.astype(np.float32) > -1), (k.astype(np.uint8),)),
         (lambda k: gnp.sum(gnp.where(k == 2, k, 2)), (k,)),
+        (lambda x: gnp.sum(gnp.where(x[0] > 0, gnp.arange(9), 8)), (x,)),
+        (lambda k: gnp.sum((k > 1) | (k <= 1)), (k,)),
     ):
         assert _is_guarded(f, *args)
 
