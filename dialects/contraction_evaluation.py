@@ -99,6 +99,8 @@ def _multiplier(
         return _integer_multiplier(operand, result, m, k, n)
     work = _working_dtype(operand, result)
     multiply: Multiply = np.matmul if batch else np.ndarray.dot
+    if not batch and k == 1 and 1 in (m, n):
+        multiply = _scale
     if is_complex(work):
         multiply = functools.partial(_multiply_complex, multiply)
     if work == operand == result:
@@ -106,6 +108,15 @@ def _multiplier(
     return lambda a, b: multiply(a.astype(work, copy=False), b.astype(work, copy=False)).astype(
         result, copy=False
     )
+
+
+def _scale(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A product by a matrix of one element, for which NumPy calls BLAS's axpy.
+
+    That omits products with zero, even if the other factor is infinite or nan.
+    """
+    result: np.ndarray = np.multiply.outer(a[..., 0], b[0])
+    return result
 
 
 def _multiply_complex(multiply: Multiply, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -73,6 +73,17 @@ def test_values(name: str) -> None:
             assert_each_near(a, b, ulps, scale=0.01)
 
 
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py", "rel_entr"])
+def test_entropies_of_infinities_and_zeros(name: str) -> None:
+    numbers = [-np.inf, -1.0, -0.0, 0.0, 0.5, 2.0, 1e37, np.inf, np.nan]
+    x, y = (a.astype(np.float32) for a in np.meshgrid(numbers, numbers))
+    with np.errstate(all="ignore"):
+        right = getattr(reference, name)(x.astype(np.float64), y.astype(np.float64))
+        right = right.astype(np.float32)
+    for function in (getattr(special, name), gn.jit(getattr(special, name))):
+        assert_each_near(function(x, y), right, 16)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gammaincc_of_small_parameters(dtype: type) -> None:
     """One minus gammainc has few digits there, or none, and SciPy loses some."""

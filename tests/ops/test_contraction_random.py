@@ -159,3 +159,23 @@ def test_infinite_complex_products_are_not_nan(equation: str, dtype: type) -> No
         eager = np.asarray(gnp.einsum(equation, a, b))
         assert (eager == complex(np.inf, np.inf)).all()
         np.testing.assert_array_equal(jit(lambda a, b: gnp.einsum(equation, a, b))(a, b), eager)
+
+
+@pytest.mark.parametrize("equation", ["xy,y->x", "y,yz->z", "y,y->", "xy,yz->xz"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (4, 1, 1), (1, 1, 4), (3, 1, 5), (5, 3, 1), (1, 4, 4)]
+)
+def test_no_product_with_zero_is_omitted(
+    equation: str, dtype: type, sizes: tuple[int, int, int]
+) -> None:
+    """NumPy's and BLAS's routines for the smallest operands may omit them."""
+    left, _, right = equation.partition("->")[0].partition(",")
+    size = dict(zip("xyz", sizes, strict=True))
+    with enable_x64(True):
+        for undefined in (np.nan, np.inf):
+            a = np.full([size[c] for c in left], undefined, dtype)
+            b = np.zeros([size[c] for c in right], dtype)
+            for operands in ((a, b), (np.zeros_like(a), np.full_like(b, undefined))):
+                eager = np.asarray(gnp.einsum(equation, *operands))
+                assert np.isnan(eager).all()

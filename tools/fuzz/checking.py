@@ -194,8 +194,43 @@ KNOWN = (
     Known(
         "jax values",
         r"(?s)(?=.*\blogaddexp\()(?=.*\bgn\.hessian\()",
-        r"^-?\d\.\d+e-\d+ instead of -?0\.0",
+        r"^-?(0\.00\d+|\d\.\d+e-\d+) instead of -?0\.0",
         "the second derivative of logaddexp(x, x) is 0; JAX's has a rounding error",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.logaddexp2?(?=\()",
+        "",
+        "JAX's derivative of logaddexp(x, inf) by x is exp(x); ours is 0, the limit",
+        elsewhere=r"(lambda x, y: \g<0>(gnp.where(x == gnp.inf, 1, x), "
+        r"gnp.where(y == gnp.inf, 1, y)))",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.(rel_entr|kl_div)(?=\()",
+        r"^nan instead of ",
+        "JAX's rel_entr of inf is nan; SciPy's and ours are inf",
+        elsewhere=r"(lambda p, q: \g<0>(gnp.where(p == gnp.inf, 1, p), q))",
+    ),
+    Known(
+        "jax values",
+        r"\]\.power\(.*\n(?s:.*)\bgn\.(hessian|jac\w+)\(",
+        r"nan instead of -?0\.0",
+        "JAX's second derivative of the power of some elements is nan where another element is 0",
+    ),
+    Known(
+        "jax values",
+        r" / gnp\.(full|zeros)\(",
+        r"^\(?nan[+-]nanj\)? instead of ",
+        "XLA's quotient of a complex number and a literal 0 is nan; JAX's op by op is infinite",
+        op_by_op=True,
+    ),
+    Known(
+        "compile",
+        r"\blax\.while_loop\(",
+        "^ReverseModeWhileError: ",
+        "eager loops are differentiated in reverse as they run; jitted ones are refused, "
+        "and the error says so",
     ),
     Known(
         "jax values",

@@ -83,7 +83,8 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     p, q = real_arguments("rel_entr", p, q)
     positive = (p > 0) & (q > 0)
     safe_p, safe_q = gnp.where(positive, p, 1), gnp.where(positive, q, 1)
-    value = _xlogy(safe_p, safe_p) - _xlogy(safe_p, safe_q)
+    # The difference of two products would be nan if p is infinite.
+    value = safe_p * (lax.log(safe_p) - lax.log(safe_q))
     at_zero = gnp.equal(p, 0) & (q >= 0)
     value = gnp.where(positive, value, gnp.where(at_zero, 0.0, np.inf))
     return gnp.where(gnp.isnan(p) | gnp.isnan(q), lax.full_like(p, np.nan), value)
