@@ -84,26 +84,45 @@ struct Windows {
     bool b_transposed;
 };
 
-// Write the rows from `begin` to `end` one after the other.
+// Neighbouring columns of a matrix of windows: an offset in the window, and how many elements.
+struct Run {
+    std::size_t offset, count;
+};
+
+// The columns from `begin` to `end` of a matrix of windows.
+std::vector<Run> columns_of(const Windows &w, std::size_t begin, std::size_t end) {
+    std::vector<Run> runs;
+    for (std::size_t at = begin; at < end;) {
+        std::size_t place = at / w.depth, skipped = at % w.depth, rest = place;
+        std::size_t offset = skipped;
+        for (int d = 2; d >= 0; --d) {
+            offset += rest % w.places[d] * w.place_strides[d];
+            rest /= w.places[d];
+        }
+        std::size_t count = std::min(end - at, w.depth - skipped);
+        runs.push_back({offset, count});
+        at += count;
+    }
+    return runs;
+}
+
+// Write some columns of the rows from `begin` to `end`, one row after the other.
 template <typename T>
-void copy_windows(const Windows &w, const T *a, std::size_t begin, std::size_t end, T *out) {
+void copy_windows(const Windows &w, const T *a, const std::vector<Run> &columns, std::size_t begin,
+                  std::size_t end, T *out) {
     std::size_t at[4], rest = begin;
     for (int d = 3; d >= 0; --d) {
         at[d] = rest % w.rows[d];
         rest /= w.rows[d];
     }
     for (std::size_t row = begin; row < end; ++row) {
-        const T *window = a;
+        const T *window = a + w.offset;
         for (int d = 0; d < 4; ++d)
             window += at[d] * w.row_strides[d];
-        for (std::size_t i = 0; i < w.places[0]; ++i)
-            for (std::size_t j = 0; j < w.places[1]; ++j)
-                for (std::size_t k = 0; k < w.places[2]; ++k) {
-                    const T *place = window + i * w.place_strides[0] + j * w.place_strides[1] +
-                                     k * w.place_strides[2];
-                    std::memcpy(out, place, w.depth * sizeof(T));
-                    out += w.depth;
-                }
+        for (const Run &run : columns) {
+            std::memcpy(out, window + run.offset, run.count * sizeof(T));
+            out += run.count;
+        }
         for (int d = 3; d >= 0; --d) {
             if (++at[d] < w.rows[d])
                 break;
@@ -124,15 +143,46 @@ void convolve(const Windows &w, const T *a, const T *b, T *c, std::size_t worker
     std::size_t depth = w.places[0] * w.places[1] * w.places[2] * w.depth;
     std::size_t begin = rows * worker / workers, end = rows * (worker + 1) / workers;
     std::size_t most = std::max(fewest_rows, panel_bytes / (depth * sizeof(T)));
+    std::vector<Run> columns = columns_of(w, 0, depth);
     panel.resize(std::max(panel.size(), std::min(most, end - begin) * depth));
     for (std::size_t row = begin; row < end; row += most) {
         std::size_t last = std::min(end, row + most);
-        copy_windows(w, a + w.offset, row, last, panel.data());
+        copy_windows(w, a, columns, row, last, panel.data());
         library<T>(row_major, no_transpose, w.b_transposed ? transpose : no_transpose,
                    static_cast<std::int64_t>(last - row), static_cast<std::int64_t>(w.n),
                    static_cast<std::int64_t>(depth), T(1), panel.data(),
                    static_cast<std::int64_t>(depth), b, static_cast<std::int64_t>(w.ldb), T(0),
                    c + row * w.n, static_cast<std::int64_t>(w.n));
+    }
+}
+
+// The rows of the product of the transposed matrix of windows that worker `worker` of `workers`
+// computes: the sum of the products of panels of windows, each of which fits into the processor's
+// second-level cache.
+template <typename T>
+void convolve_transposed(const Windows &w, const T *a, const T *b, T *c, std::size_t worker,
+                         std::size_t workers) {
+    require_library(library<T> != nullptr);
+    constexpr std::size_t panel_bytes = 512 * 1024, fewest_rows = 16, most_rows = 2048;
+    thread_local std::vector<T> panel;
+    std::size_t rows = w.rows[0] * w.rows[1] * w.rows[2] * w.rows[3];
+    std::size_t depth = w.places[0] * w.places[1] * w.places[2] * w.depth;
+    std::size_t begin = depth * worker / workers, end = depth * (worker + 1) / workers;
+    if (begin == end)
+        return;
+    std::vector<Run> columns = columns_of(w, begin, end);
+    std::size_t width = end - begin;
+    std::size_t most = std::clamp(panel_bytes / (width * sizeof(T)), fewest_rows, most_rows);
+    panel.resize(std::max(panel.size(), std::min(most, rows) * width));
+    for (std::size_t row = 0; row < rows; row += most) {
+        std::size_t last = std::min(rows, row + most);
+        copy_windows(w, a, columns, row, last, panel.data());
+        library<T>(row_major, transpose, w.b_transposed ? transpose : no_transpose,
+                   static_cast<std::int64_t>(width), static_cast<std::int64_t>(w.n),
+                   static_cast<std::int64_t>(last - row), T(1), panel.data(),
+                   static_cast<std::int64_t>(width), b + row * (w.b_transposed ? 1 : w.ldb),
+                   static_cast<std::int64_t>(w.ldb), T(row == 0 ? 0 : 1), c + begin * w.n,
+                   static_cast<std::int64_t>(w.n));
     }
 }
 
@@ -153,7 +203,7 @@ void convolve(const Windows &w, const T *a, const T *b, T *c, std::size_t worker
         multiply<T>(product, a + a_offset, b + b_offset, c + c_offset, worker, workers);           \
     }
 
-#define GNOMON_WINDOWS(NAME, T)                                                                    \
+#define GNOMON_WINDOWS(NAME, CONVOLVE, T)                                                          \
     GNOMON_EXPORT void NAME(const T *a, std::size_t a_offset, const T *b, std::size_t b_offset,    \
                             T *c, std::size_t c_offset, std::size_t r0, std::size_t r1,            \
                             std::size_t r2, std::size_t r3, std::size_t r0_stride,                 \
@@ -171,14 +221,16 @@ void convolve(const Windows &w, const T *a, const T *b, T *c, std::size_t worker
                         n,                                                                         \
                         ldb,                                                                       \
                         b_transposed != 0};                                                        \
-        convolve<T>(windows, a + a_offset, b + b_offset, c + c_offset, worker, workers);           \
+        CONVOLVE<T>(windows, a + a_offset, b + b_offset, c + c_offset, worker, workers);           \
     }
 
 extern "C" {
 GNOMON_PRODUCT(gnomon_product_f32, float)
 GNOMON_PRODUCT(gnomon_product_f64, double)
-GNOMON_WINDOWS(gnomon_product_windows_f32, float)
-GNOMON_WINDOWS(gnomon_product_windows_f64, double)
+GNOMON_WINDOWS(gnomon_product_windows_f32, convolve, float)
+GNOMON_WINDOWS(gnomon_product_windows_f64, convolve, double)
+GNOMON_WINDOWS(gnomon_product_transposed_windows_f32, convolve_transposed, float)
+GNOMON_WINDOWS(gnomon_product_transposed_windows_f64, convolve_transposed, double)
 
 GNOMON_EXPORT void gnomon_set_products(void *single, void *full) {
     library<float> = reinterpret_cast<Gemm<float>>(single);

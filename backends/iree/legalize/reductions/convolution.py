@@ -11,7 +11,8 @@ The forms below take 15 to 30 ms, as JAX does (12 to 30 ms).
   slices times scalars: for an image of 1024 x 1024 and a kernel of 5 x 5 this takes 6 ns per
   element, where a matrix of 25 columns takes 290.
 - Taps over the result: one product of a slice and the whole kernel for each position in the result,
-  if the result has fewer positions than the kernel, as in the gradient of the weights.
+  if the result has fewer positions than the kernel, as in the gradient of the weights. Where the
+  library is used (`library_products`), one product of the transposed, concatenated slices.
 - Grouped, but not depthwise, convolutions on a GPU are always products, since IREE's own give zeros
   in most positions.
 - Depthwise and small convolutions, and those with very many taps, stay convolutions. Depthwise ones
@@ -26,15 +27,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.backends.iree.blas import has_products
 from gnomon.backends.iree.legalize.functions.conversions import rounded
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.iree.legalize.library_products import windows_pay
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.convolution.geometry import Geometry, dilated
 from gnomon.dialects.emit import broadcast_scalar, convert, full, ops, reshape, transpose, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import surely_at_most
-from gnomon.dialects.types import TensorType, type_of
+from gnomon.dialects.types import TensorType, short_name, type_of
 
 __all__ = ["LEGALIZATIONS"]
 
@@ -48,11 +51,12 @@ _MIN_PRODUCTS = 1 << 15
 _MAX_BYTES = 1 << 27
 
 
-def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
+def _convolution(inst: Instance, takes_groups: bool, by_library: bool) -> Sequence[ir.Value]:
     dtype = inst.type.dtype
     if accumulator(dtype) != dtype:
         # Sums in 16 bits would lose terms that are small compared with the partial sum.
-        return [rounded(_in_dtype(inst, accumulator(dtype), takes_groups), dtype)]
+        wide = _in_dtype(inst, accumulator(dtype), takes_groups, by_library)
+        return [rounded(wide, dtype)]
     g = Geometry.of(inst.params)
     lhs, rhs = inst.operands
     lhs_type, rhs_type = inst.operand_types
@@ -70,17 +74,19 @@ def _convolution(inst: Instance, takes_groups: bool) -> Sequence[ir.Value]:
     x = _spread(lhs, g.lhs_spec[2:], g.padding, g.lhs_dilation)
     product = _Product(g, tuple(kernel), out, inst.type.dtype, precision)
     if math.prod(out) < math.prod(kernel):
+        if by_library and _library_pays(product, lhs_type, rhs_type):
+            return [_windows_of_result(product, x, rhs)]
         return [_taps_of_result(product, x, rhs)]
     return [_taps_of_kernel(product, x, rhs)]
 
 
-def _in_dtype(inst: Instance, dtype: np.dtype, takes_groups: bool) -> ir.Value:
+def _in_dtype(inst: Instance, dtype: np.dtype, takes_groups: bool, by_library: bool) -> ir.Value:
     """The convolution with operands and result of another dtype."""
     operands = [convert(x, dtype) for x in inst.operands]
     types = [t.with_dtype(dtype) for t in inst.operand_types]
     params = {**inst.params, "dtype": dtype}
     other = Instance(inst.op, operands, types, [inst.type.with_dtype(dtype)], params)
-    (result,) = _convolution(other, takes_groups)
+    (result,) = _convolution(other, takes_groups, by_library)
     return result
 
 
@@ -284,6 +290,39 @@ def _taps_of_result(product: _Product, lhs: ir.Value, rhs: ir.Value) -> ir.Value
     return product.ordered(result, ("group", *map(str, range(rank)), "batch", "feature"))
 
 
+def _library_pays(product: _Product, lhs: TensorType, rhs: TensorType) -> bool:
+    """Whether the library computes the product of `_windows_of_result`."""
+    g, places = product.geometry, math.prod(product.out)
+    features, terms = rhs.shape[g.rhs_spec[0]], rhs.shape[g.rhs_spec[1]] * math.prod(product.kernel)
+    sizes = (places * lhs.shape[g.lhs_spec[0]], features, terms)
+    if not all(isinstance(n, int) for n in sizes) or g.groups > 1 or g.rank > 3:
+        return False
+    return places > 1 and windows_pay(sizes, short_name(product.dtype), transposed=True)
+
+
+def _windows_of_result(product: _Product, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    """One product; the library copies a few rows of the concatenated slices at a time."""
+    g, rank = product.geometry, product.geometry.rank
+    # The contracted dimensions keep their order in rhs, so that rhs needs no transpose.
+    summed = sorted(range(1, rank + 2), key=lambda i: g.rhs_spec[i])
+    x = transpose(lhs, (*(g.lhs_spec[i] for i in summed), g.lhs_spec[0]))
+    w = transpose(rhs, (*(g.rhs_spec[i] for i in summed), g.rhs_spec[0]))
+    space = [summed.index(i) for i in range(2, rank + 2)]
+    windows = []
+    for place in itertools.product(*map(range, product.out)):
+        start = tuple(p * step for p, step in zip(place, g.window_strides, strict=True))
+        windows.append(product.slice(x, space, start, product.kernel, g.rhs_dilation))
+    columns = windows[0] if len(windows) == 1 else ops.concatenate(*windows, dimension=rank + 1)
+    terms = tuple(range(rank + 1))
+    result = ops.dot_general(
+        columns, w, lhs_contracting=terms, rhs_contracting=terms, lhs_batch=(), rhs_batch=(),
+        dtype=product.dtype, precision=product.precision,
+    )  # fmt: skip
+    batch, features = type_of(x).shape[-1], type_of(w).shape[-1]
+    result = reshape(result, (1, *product.out, batch, features))
+    return product.ordered(result, ("group", *map(str, range(rank)), "batch", "feature"))
+
+
 LEGALIZATIONS = (
     Legalization(
         name="convolutions",
@@ -295,7 +334,11 @@ LEGALIZATIONS = (
         texts=("convolutions_with_one_window",),
         reproducer="a convolution of f32[2,16,32,32] takes over four times the processor time",
         targets=Targets.where(host_memory=True),
-        rules=always({"gnomon.conv_general_dilated": lambda inst: _convolution(inst, True)}),
+        rules=lambda target: {
+            "gnomon.conv_general_dilated": lambda inst: _convolution(
+                inst, takes_groups=True, by_library=target.is_host and has_products()
+            )
+        },
     ),
     Legalization(
         name="convolutions-in-groups",
@@ -306,6 +349,12 @@ LEGALIZATIONS = (
         texts=("convolutions_in_groups_on_vulkan",),
         reproducer="a convolution in two groups on `vulkan:portable` gives zeros",
         targets=Targets.where(host_memory=False),
-        rules=always({"gnomon.conv_general_dilated": lambda inst: _convolution(inst, False)}),
+        rules=always(
+            {
+                "gnomon.conv_general_dilated": lambda inst: _convolution(
+                    inst, takes_groups=False, by_library=False
+                )
+            }
+        ),
     ),
 )

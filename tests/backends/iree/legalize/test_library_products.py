@@ -23,6 +23,7 @@ from gnomon.backends.iree.emission import code_kinds
 from gnomon.backends.iree.legalize import library_products
 from gnomon.backends.iree.legalize.legalization import without
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
+from gnomon.backends.iree.legalize.reductions import convolution
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
 from tests.ops.check import DTYPES, all_rows, check_compiled
@@ -43,6 +44,7 @@ def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
     monkeypatch.setattr(library_products, "NARROWEST", 1)
     monkeypatch.setattr(library_products, "FEWEST_FEATURES", 1)
+    monkeypatch.setattr(library_products, "SMALLEST_TRANSPOSED", 1)
     # Small products are split too.
     monkeypatch.setattr(library_products, "_PER_THREAD", 1)
 
@@ -164,6 +166,54 @@ def test_convolutions(all_sizes: None, dtype: Any) -> None:
     results = run(artifact, *(x for pair in operands for x in pair))
     for found, wanted in zip(results, all_of_them(operands), strict=True):
         assert_near(found, wanted, 64, scale=1.0)
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, gnp.bfloat16])
+def test_gradients_of_kernels(all_sizes: None, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of transposed windows, also of several panels, and shared by several threads."""
+    monkeypatch.setattr(convolution, "_MIN_PRODUCTS", 1)
+    rng = np.random.default_rng(4)
+    shapes = {
+        **CONVOLUTIONS,
+        "rows for two panels": ((3, 40, 40, 9), (5, 3, 9, 4), CONVOLUTIONS["features last"][2]),
+        "one feature": ((2, 8, 8, 6), (3, 3, 6, 1), CONVOLUTIONS["features last"][2]),
+        "one channel": ((2, 8, 8, 1), (3, 3, 1, 6), CONVOLUTIONS["features last"][2]),
+        "one dimension": ((2, 3, 30), (4, 3, 5), {"window_strides": (1,)}),
+        "three dimensions": ((2, 3, 6, 7, 5), (4, 3, 2, 3, 2), {"window_strides": (1, 1, 1)}),
+    }
+    operands = [
+        tuple(rng.uniform(-1, 1, shape).astype(dtype) for shape in shapes)
+        for *shapes, _ in shapes.values()
+    ]
+
+    def total(w: Any, x: Any, parameters: Any) -> Any:
+        y = lax.conv_general_dilated(
+            x, w, **{"window_strides": (1, 1), "padding": "SAME", **parameters}
+        )
+        return gnp.sum(y * gnp.cos(gnp.arange(y.size).reshape(y.shape)).astype(dtype))
+
+    def gradients(operands: Any) -> list[Any]:
+        return [
+            gn.grad(total)(w, x, parameters)
+            for (x, w), (*_, parameters) in zip(operands, shapes.values(), strict=True)
+        ]
+
+    artifact = lowered(gradients, operands)
+    assert artifact.plan.code.count(b"::@transposed_windows_") == len(operands)
+    results = run(artifact, *(x for pair in operands for x in pair))
+    for found, wanted in zip(results, gradients(operands), strict=True):
+        assert_near(found, wanted, 64, scale=float(np.abs(np.asarray(wanted, f64)).max()))
+
+
+def test_gradients_of_kernels_of_one_place(all_sizes: None) -> None:
+    x, w = numbers(2, 5, 5, 6), numbers(1, 1, 6, 7)
+
+    def total(w: Any, x: Any) -> Any:
+        layout = CONVOLUTIONS["features last"][2]
+        return gnp.sum(lax.conv_general_dilated(x, w, (1, 1), "SAME", **layout) ** 2)
+
+    (found,) = run(lowered(gn.grad(total), w, x), w, x)
+    assert_near(found, gn.grad(total)(w, x), 64, scale=float(np.abs(found).max()))
 
 
 @pytest.mark.parametrize("dtype", [gnp.bfloat16, np.float16])
