@@ -182,7 +182,7 @@ def _differ_everywhere(a: Known, b: Known) -> bool:
     iota, splat = (a, b) if b.number is not None else (b, a)
     if iota.below is None or splat.number is None:
         return False
-    return not 0 <= splat.number < iota.below
+    return not 0 <= int(splat.number) < iota.below
 
 
 def _of_iota(op: ir.Operation) -> Known:
