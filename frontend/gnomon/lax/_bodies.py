@@ -33,14 +33,14 @@ def trace_body(
 
 
 def captures_first(traced: Traced, types: Sequence[TensorType]) -> Body:
-    """The body of a function of arguments of ``types``, with its captures before these."""
+    """The body of a traced function, with its captures before its arguments, of ``types``."""
     count = len(traced.captures)
     order = [*range(count, count + len(types)), *range(count)]
     return rearranged(traced.body, order, [*(c.aval.type for c in traced.captures), *types])
 
 
 def leaves_of(tree: Any, what: str) -> tuple[list[Array], Any]:
-    """The leaves of a pytree as arrays, and its structure; ``TypeError`` if a leaf is not one."""
+    """The leaves of a pytree as arrays, and its structure; ``TypeError`` if a leaf is no array."""
     leaves, structure = tree_util.tree_flatten(tree)
     try:
         return [as_operand(leaf) for leaf in leaves], structure

@@ -136,7 +136,7 @@ def _branch(
     what: str, index: Array, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
 ) -> Any:
     leaves, tree = leaves_of(operands, f"{what}'s operands")
-    # The operands vary over axes whose members may choose differently; see `drop_casts`.
+    # If members of an axis may choose differently, the operands vary over it; see `drop_casts`.
     chooses = index.aval.vma
     leaves = varying(leaves, chooses)
     avals = [leaf.aval for leaf in leaves]

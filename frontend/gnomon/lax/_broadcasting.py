@@ -138,7 +138,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
-    """Broadcast an array, by NumPy's rules, to the shape of another."""
+    """Broadcast an array, by NumPy's rules, to the shape of another array."""
     x, like = argument("broadcast_like", arr), argument("broadcast_like", like_arr)
     if x.shape == like.shape:
         return x

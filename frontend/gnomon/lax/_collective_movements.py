@@ -90,7 +90,7 @@ def all_gather(
       axis_index_groups: lists of members of one size; each group communicates separately.
       axis: the dimension of the result that enumerates the members.
       tiled: False makes a new dimension; True concatenates along an existing one.
-      to: ``"varying"``; or ``"invarying"``, which gives the result a type that says that it is the
+      to: ``"varying"``; or ``"invarying"`` for a result whose type is that of a value that is the
         same for all members (see `pcast`).
     Raises:
       NameError: the name is not bound.
@@ -144,10 +144,11 @@ def psum_scatter(
       axis_name: a bound name, or a tuple of names.
       scatter_dimension: the dimension whose slices are distributed.
       axis_index_groups: lists of members of one size; each group communicates separately.
-      tiled: False drops the dimension, which has the size of the axis; True keeps it, divided.
+      tiled: False drops the dimension, which has the size of the axis; True divides its size by
+        that of the axis.
     Raises:
       NameError: the name is not bound.
-      ValueError: the dimension has another size.
+      ValueError: the size of the dimension does not fit that of the axis.
     """
     names = names_of(axis_name)
     groups, sizes = _groups_and_sizes("psum_scatter", axis_name, axis_index_groups)
@@ -156,7 +157,7 @@ def psum_scatter(
         dimension = canonical_axis(operator.index(scatter_dimension), leaf.ndim)
         chunk = _divided("psum_scatter", leaf, dimension, math.prod(sizes), tiled)
         if leaf.aval.unreduced.intersection(names):
-            # The sum is there already: each member takes its slice.
+            # The operand holds the terms of a sum: compute the sum, then take this member's slice.
             total = varying_over(psum(leaf, names, axis_index_groups=axis_index_groups), names)
             parts = _split(total, dimension, math.prod(sizes), *((chunk,) if tiled else ()))
             return dynamic_index_in_dim(parts, axis_index(names), dimension, keepdims=False)
@@ -197,7 +198,7 @@ def all_to_all(
         dimension; True divides it, and concatenates along ``concat_axis``.
     Raises:
       NameError: the name is not bound.
-      ValueError: ``split_axis`` has another size.
+      ValueError: the size of ``split_axis`` does not fit that of the named axis.
     """
     names = names_of(axis_name)
     groups, sizes = _groups_and_sizes("all_to_all", axis_name, axis_index_groups)
@@ -207,7 +208,7 @@ def all_to_all(
         concat = canonical_axis(operator.index(concat_axis), leaf.ndim)
         leaf = varying_over(leaf, names)
         chunk = _divided("all_to_all", leaf, split, math.prod(sizes), tiled)
-        # Exchange the dimension in place as the first one, then move the result where it belongs.
+        # Move the dimension to the front, exchange it there, then move the result into place.
         leaf = _split(_moved(leaf, split, 0), 0, *sizes, *((chunk,) if tiled else ()))
         if groups and len(names) > 1:
             index = axis_index(names)
@@ -247,7 +248,7 @@ def _pairs(perm: Any, size: int) -> list[tuple[int, int]]:
 
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """The values of other members of a mapped axis.
+    """Send values between members of a mapped axis.
 
     Args:
       x: a pytree of arrays.
@@ -291,8 +292,8 @@ def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """The values of other members of a mapped axis: member i gets that of member ``perm[i]``.
 
     Args:
-      x, axis_name: as of `ppermute`.
-      perm: each member once.
+      x, axis_name: see `ppermute`.
+      perm: a permutation of the members.
     Raises:
       ValueError: ``perm`` is not a permutation.
     """
@@ -306,7 +307,7 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
     """The value of one member of a mapped axis, for all members.
 
     Args:
-      x, axis_name: as of `ppermute`.
+      x, axis_name: see `ppermute`.
       source: the member.
     Raises:
       NameError: the name is not bound.
@@ -377,14 +378,15 @@ def ragged_all_to_all(
             )
 
     def from_each(vector: Array) -> Array:
-        """For each member, the value that it holds for this member."""
+        """The elements for this member in the vectors of all members."""
         return all_to_all(vector, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True)
 
     starts = from_each(vectors["input_offsets"])
     lengths = from_each(vectors["send_sizes"])
     places = from_each(vectors["output_offsets"])
     rows = all_gather(source, axis_name, axis_index_groups=axis_index_groups)
-    # For each row of the result: whether a member sent it, and the number of the row there.
+    # For each row of the result and each member: whether the member sends the row (``written``),
+    # and which row of its operand that is (``chosen``).
     row = np.arange(target.shape[0], dtype=np.int32)[:, None]
     written = (row >= places) & (row < places + lengths)
     chosen = starts + row - places

@@ -46,9 +46,9 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     Args:
       x: a pytree of arrays.
       axis_name: an axis of the mesh, or a tuple of axes.
-      to: ``"varying"``, of values that are the same for all members or *reduced*; ``"unreduced"``,
-        of varying values, which become the terms of a sum; ``"reduced"``, of values that are the
-        same for all members, whose cotangents become unreduced.
+      to: ``"varying"`` casts values that are the same for all members, or reduced;
+        ``"unreduced"`` casts varying values, which become the terms of a sum; ``"reduced"`` casts
+        values that are the same for all members, and makes their cotangents unreduced.
     Returns:
       The same values. The cotangent of a value that is cast to varying is the sum of the members'
       cotangents, or unreduced if the value was reduced. Without ``check_vma`` nothing is tracked,
@@ -92,7 +92,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     return tree_util.tree_map(cast, x) if names else x
 
 
-# The casts that exist: the state of the value, and the one that it is cast to.
+# The supported casts: from which state to which.
 _CASTS = {
     ("invarying", "varying"),
     ("reduced", "varying"),
@@ -169,7 +169,7 @@ def psum(
         sum over.
       axis_index_groups: lists of members; each member gets the sum over its own group.
     Returns:
-      The sums, the same for all members (of a group).
+      The sums, which are the same for all members of the axis or of a group.
     Raises:
       NameError: the name is not bound.
       ValueError: the groups do not cover the members once each.

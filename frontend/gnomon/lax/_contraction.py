@@ -188,7 +188,7 @@ def dot_general(
     if preferred is not None:
         common = higher_precision(x.dtype, y.dtype)
         if _loses_kind(common, preferred):
-            # Convert the sums and not the operands: as an integer, 0.5 * 4 must be 2.
+            # Convert the sums, not the operands: with an integer result, 0.5 * 4 must be 2, not 0.
             sums = dot_general(x, y, numbers, precision, _WITH_ALL_OF.get(common, common))
             return converted(sums, preferred, False)
     work, params = _resolved(x.aval.type, y.aval.type, numbers, precise, preferred)
@@ -266,14 +266,14 @@ def _precision_rank(dtype: np.dtype[Any]) -> tuple[bool, bool, int, int]:
 
 
 def _loses_kind(common: np.dtype[Any], result: np.dtype[Any]) -> bool:
-    """Whether the result is real where products are complex, or integer where they are not."""
+    """Whether the result is real and products are complex, or integer and products are not."""
     if is_complex(common):
         return not is_complex(result)
     return is_floating(common) and not (is_floating(result) or is_complex(result))
 
 
 def _operand_dtype(common: np.dtype[Any], result: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype to convert operands to: the result's, where its kind cannot hold their products."""
+    """``common``, unless the kind of ``result`` holds no products of it; then ``result``."""
     kind, result_kind = _dtypes.scalar_type_of(common), _dtypes.scalar_type_of(result)
     holds = kind is result_kind or (kind in (bool, int) and result_kind is float)
     return common if holds or kind is bool else result

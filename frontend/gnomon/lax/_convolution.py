@@ -74,7 +74,8 @@ def conv_general_dilated(
       dimension_numbers: see `conv_dimension_numbers`.
       feature_group_count: the number of groups that the input features are split into; each group
         computes its share of the output features.
-      batch_group_count: the same for the batch.
+      batch_group_count: the number of groups that the batch is split into; each group computes its
+        share of the output features.
       precision: see `Precision`.
       preferred_element_type: the dtype of the sums and of the result; by default that of the
         operands.
@@ -128,7 +129,7 @@ def conv_general_dilated(
     )
     same_dtype("conv_general_dilated", (x, w))
     if x.dtype == BOOL:
-        # Products of bools are ands; their sum is an or, or a count.
+        # Products of bools are ands. Their sum, as a bool, is an or; as a number, it is a count.
         counts = conv_general_dilated(
             converted(x, _INT32, False),
             converted(w, _INT32, False),
@@ -250,9 +251,9 @@ def conv_transpose(
     Args:
       lhs, rhs: input and kernel; features come last by default (``NHWC``, ``HWIO``).
       strides: the factor by which the result is larger, in each spatial dimension.
-      padding: "SAME" or "VALID", which mean the padding of the convolution whose transpose this is,
-        so that the result has the size of its input; or ``(low, high)`` pairs, which mean the
-        padding of the dilated input, or with ``use_consistent_padding`` that of the convolution.
+      padding: "SAME" or "VALID": the padding of the convolution that is transposed; the result has
+        the size of that convolution's input. Or ``(low, high)`` pairs: the padding of the dilated
+        input, or with ``use_consistent_padding`` the padding of the convolution.
       rhs_dilation, dimension_numbers, precision, preferred_element_type: see
         `conv_general_dilated`.
       transpose_kernel: reverse the kernel and exchange its features. The result is then the
@@ -365,7 +366,7 @@ def _for_patches(precision: Any) -> Any:
 
 
 def _unit_kernels(features: int, window: Shape, dtype: np.dtype[Any]) -> np.ndarray:
-    """One kernel for each position in the window that selects it; the same for each feature."""
+    """For each position in the window, a kernel that selects it; the same for each feature."""
     places = math.prod(window)
     unit = np.broadcast_to(np.eye(places).astype(dtype), (features, places, places))
     return unit.reshape(features * places, 1, *window)

@@ -116,8 +116,8 @@ def padtype_to_pads(
 
     Args:
       in_shape, window_shape, window_strides: one number for each spatial dimension.
-      padding: "VALID" means no padding. "SAME" means as much as makes the sizes of the result
-        ``ceil(in_shape / strides)``; if the number is odd, the end gets one more. "SAME_LOWER" is
+      padding: "VALID" means no padding. "SAME" means as much padding as makes the sizes of the
+        result ``ceil(in_shape / strides)``; if it is odd, the end gets one more. "SAME_LOWER" is
         the same, but the beginning gets one more.
     Raises:
       RuntimeError: ``padding`` is another string.

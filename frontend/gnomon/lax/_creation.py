@@ -28,8 +28,8 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """Convert the values of an array to another dtype.
 
     Floating point numbers are rounded towards zero to integers; numbers out of range become the
-    smallest or largest integer, and nan becomes 0. Of complex numbers, a real dtype keeps the real
-    part, with a warning.
+    smallest or largest integer, and nan becomes 0. Conversion of complex numbers to a real dtype
+    keeps the real part, with a warning.
 
     Args:
       operand: an array or scalar.
@@ -160,8 +160,8 @@ def full_like(
       x: an array, or anything with shape and dtype.
       fill_value: a scalar.
       dtype, shape: replace those of ``x``.
-      sharding: the sharding of the result, or a spec of the mesh that is set. By default the
-        result is in the place of ``x``, if it has the same shape and ``x`` is committed.
+      sharding: the sharding of the result, or a spec of the mesh that is set. By default that
+        of ``x``, if the result has the same shape and ``x`` is committed.
     """
     if sharding is not None:
         return with_out_sharding(
@@ -183,7 +183,7 @@ def full_like(
 
 
 def _placed_like(made: Array, x: Array) -> Array:
-    """Put a new array on the devices of another that is committed, or split it like its type."""
+    """Give a new array the devices of ``x`` if that is committed, or the sharding of its type."""
     placed: Array = made
     explicit = x.aval.explicit
     if is_tracer(x) and explicit is not None and explicit.mesh.manual_axes:

@@ -87,7 +87,7 @@ class DotAlgorithmPreset(enum.Enum):
 
     @property
     def supported_lhs_types(self) -> tuple[Any, ...] | None:
-        """The dtypes that operands keep; others become the first one. None means all dtypes."""
+        """The dtypes that operands keep; others are converted to the first. None means all."""
         form = PRESETS.get(self.name)
         if form is None or form.lhs == ANY_F8:
             return None

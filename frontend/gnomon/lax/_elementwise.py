@@ -1,6 +1,6 @@
 """Elementwise functions: one op each, on operands of one dtype.
 
-The simple ones are rows of data: the name, the op, the accepted dtypes, a description.
+A simple function is a row of data: its name, its op, the accepted dtypes, a description.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ log1p = _with_accuracy("log1p", "Elementwise :math:`\\log(1 + x)`, accurate for 
 logistic = _with_accuracy("logistic", "Elementwise logistic function :math:`1 / (1 + e^{-x})`.")
 sqrt = _with_accuracy("sqrt", "Elementwise square root.")
 rsqrt = _with_accuracy("rsqrt", "Elementwise reciprocal square root :math:`1 / \\sqrt{x}`.")
-cbrt = _with_accuracy("cbrt", "Elementwise cube root; of negative numbers the negative one.", FLOAT)
+cbrt = _with_accuracy("cbrt", "Elementwise real cube root, also of negative numbers.", FLOAT)
 sin = _with_accuracy("sin", "Elementwise sine.")
 cos = _with_accuracy("cos", "Elementwise cosine.")
 tan = _with_accuracy("tan", "Elementwise tangent.")
@@ -216,7 +216,7 @@ div = _binary(
     "div",
     "div",
     NUMBER,
-    "Elementwise quotient :math:`x / y`; that of integers is rounded to zero, x / 0 is -1.",
+    "Elementwise quotient :math:`x / y`; integers round toward zero, and x / 0 is -1.",
 )
 rem = _binary(
     "rem",
@@ -295,7 +295,7 @@ random_gamma_grad = _binary(
     "random_gamma_grad",
     "random_gamma_grad",
     FLOAT,
-    "Elementwise derivative by x of a gamma distributed sample y of parameter x.",
+    "Elementwise derivative by x of a gamma-distributed sample y with shape parameter x.",
 )
 eq = _binary("eq", "eq", ANY_DTYPE, "Elementwise :math:`x = y`, a bool.")
 ne = _binary("ne", "ne", ANY_DTYPE, "Elementwise :math:`x \\neq y`, a bool.")

@@ -1,8 +1,8 @@
 """Reductions by any computation, over whole dimensions and over sliding windows.
 
-If the computation is a known monoid, the reduction becomes the op for it. Any other computation
-combines the data pairwise, half of it with the other half, in order. So it must be associative, and
-it can be differentiated and mapped like the ops that it is made of.
+If the computation is a known monoid, the reduction becomes the op of that monoid. Any other
+computation is applied to pairs of neighbours, then to pairs of the results, and so on. So it must
+be associative, and the reduction can be differentiated and mapped like the ops of the computation.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def reduce(
 
 
 def _reduce_rows(rows: Arrays, combine: _Computation) -> Arrays:
-    """Combine all rows into one, neighbours first."""
+    """Combine neighbouring rows, until one row is left."""
     while (n := rows[0].shape[0]) > 1:
         even = [slice_in_dim(x, 0, n - 1, 2) for x in rows]
         odd = [slice_in_dim(x, 1, n, 2) for x in rows]

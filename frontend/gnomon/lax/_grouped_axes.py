@@ -1,8 +1,8 @@
 """Groups of members over several named axes together.
 
-A collective over one axis has groups as a parameter. One over several axes acts along them one
-after the other, which groups that cross the axes do not allow: each member gets the values of all
-members, and takes those of its group.
+A collective over one axis takes groups as a parameter. A collective over several axes acts along
+one axis after the other, which is impossible if groups cross the axes. So each member gets the
+values of all members, and selects those of its group.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["own_position", "reduced_within_groups", "values_of_group"]
 
 
 def _padded(groups: Groups) -> list[tuple[int, ...]]:
-    """The groups in one size; missing members are repetitions of the first."""
+    """The groups, padded to one size by repeating their first member."""
     size = max(map(len, groups))
     return [(*group, *(group[0],) * (size - len(group))) for group in groups]
 
@@ -39,7 +39,7 @@ def _row(table: Any, index: Array) -> Array:
 
 
 def own_position(groups: Groups, index: Array) -> Array:
-    """The position of this member in its group, given its index among all members."""
+    """The position of this member in its group; ``index`` is its index among all members."""
     places = {member: place for group in groups for place, member in enumerate(group)}
     return _row(np.array([places[i] for i in range(len(places))], np.int32), index)
 
@@ -72,7 +72,7 @@ def reduced_within_groups(
 ) -> Array:
     """The sum, maximum or minimum over the members of this member's group; see `values_of_group`.
 
-    A repeated member changes no maximum; in sums the repetitions count as zeros.
+    Members that are repeated to pad a group do not change an extremum; in sums they count as zeros.
     """
     values = values_of_group(x, names, groups, index)
     size = values.shape[0]

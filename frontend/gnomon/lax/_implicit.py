@@ -119,7 +119,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The solution of a linear system by any solver, differentiated by the equation.
+    """Solve a linear system by any solver, and differentiate the solution implicitly.
 
     Args:
       matvec: the linear map ``A``. The solution is differentiated with respect to ``b`` and the
@@ -127,7 +127,7 @@ def custom_linear_solve(
       b: the right-hand side, a pytree of arrays.
       solve: ``solve(matvec, b)`` returns ``x`` with ``matvec(x) = b``, or with ``has_aux`` a pair
         of ``x`` and auxiliary data.
-      transpose_solve: the same for the transposed map; needed for reverse mode.
+      transpose_solve: like ``solve``, for the transposed map; needed for reverse mode.
       symmetric: a promise that the map is its own transpose; ``solve`` is then used for both.
     Returns:
       The result of ``solve``.

@@ -27,8 +27,8 @@ class GatherDimensionNumbers(NamedTuple):
       collapsed_slice_dims: dimensions of the operand, of window size one, that are left out of the
         result; increasing.
       start_index_map: the dimension of the operand for each component of an index row.
-      operand_batching_dims: dimensions of the operand that run along with
-      start_indices_batching_dims: these dimensions of the indices.
+      operand_batching_dims: batch dimensions of the operand.
+      start_indices_batching_dims: the batch dimensions of the indices, in the same order.
 
     The last dimension of the indices holds the index rows.
     """
@@ -47,8 +47,8 @@ class ScatterDimensionNumbers(NamedTuple):
       update_window_dims: dimensions of the updates that run along a window; increasing.
       inserted_window_dims: dimensions of the operand, of window size one, that the updates lack.
       scatter_dims_to_operand_dims: the dimension of the operand for each component of an index row.
-      operand_batching_dims: dimensions of the operand that run along with
-      scatter_indices_batching_dims: these dimensions of the indices.
+      operand_batching_dims: batch dimensions of the operand.
+      scatter_indices_batching_dims: the batch dimensions of the indices, in the same order.
 
     The last dimension of the indices holds the index rows.
     """
@@ -64,10 +64,10 @@ class GatherScatterMode(enum.Enum):
     """The treatment of windows that are out of bounds, wholly or in part.
 
     Attributes:
-      CLIP: such windows are moved inside.
+      CLIP: the windows are moved inside.
       FILL_OR_DROP: a gather gives the fill value, a scatter writes nothing.
-      PROMISE_IN_BOUNDS: the caller promises that all are in bounds; otherwise the result is
-        undefined.
+      PROMISE_IN_BOUNDS: the caller promises that all windows are in bounds; otherwise the
+        result is undefined.
       ONE_HOT: a gather gives zeros, as products with one-hot vectors do, a scatter writes nothing.
     """
 
@@ -78,7 +78,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of a name.
+        """The mode with a given name, or the given mode; None means `FILL_OR_DROP`.
 
         The names are ``"clip"``, ``"fill"`` or ``"drop"``, ``"promise_in_bounds"`` and
         ``"one_hot"``.
@@ -251,19 +251,19 @@ def _scatter(name: str, dtypes: Dtypes, summary: str) -> _Scatter:
 scatter = _scatter(
     "scatter",
     ANY_DTYPE,
-    "Write windows into an array, at computed places; which one of several stays is undefined.",
+    "Write windows into an array at computed places, in undefined order.",
 )
 scatter_add = _scatter(
-    "scatter_add", NUMBER, "Add windows to an array, at computed places; each one counts."
+    "scatter_add", NUMBER, "Add windows to an array at computed places; overlaps add up."
 )
 scatter_mul = _scatter(
-    "scatter_mul", NUMBER, "Multiply an array by windows, at computed places; each one counts."
+    "scatter_mul", NUMBER, "Multiply an array by windows at computed places; overlaps multiply."
 )
 scatter_min = _scatter(
-    "scatter_min", ANY_DTYPE, "Take the minimum of an array and windows, at computed places."
+    "scatter_min", ANY_DTYPE, "Take the minimum of an array and windows at computed places."
 )
 scatter_max = _scatter(
-    "scatter_max", ANY_DTYPE, "Take the maximum of an array and windows, at computed places."
+    "scatter_max", ANY_DTYPE, "Take the maximum of an array and windows at computed places."
 )
 
 
@@ -297,7 +297,7 @@ def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Arra
     Args:
       src: an array.
       idxs: one 1-d integer array for each axis, all of one length n.
-      axes: the dimensions that they index.
+      axes: the dimensions that ``idxs`` index.
     Returns:
       An array of shape (n, remaining dimensions).
     """

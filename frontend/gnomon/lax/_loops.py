@@ -76,7 +76,7 @@ def _promote(
     """Promote weakly typed leaves of the initial carry to the dtypes of the body's results.
 
     So a loop may start with a Python number and go on with arrays. A weakly typed leaf keeps its
-    type if the body returns the same dtype, weak or not. None means that nothing changes.
+    type if the body returns the same dtype, weak or not. The result is None if nothing changes.
     """
     promoted = list(leaves)
     for i, (a, b) in enumerate(zip(avals, outs, strict=True)):
@@ -180,7 +180,7 @@ def scan(
     results = bind_bodies(ops.scan, traced.program, operands, bodies, params, regions)
     stacked = [_stacked_aval(aval, steps) for aval in traced.avals[count:]]
     outs = with_avals(results, [*traced.avals[:count], *stacked])
-    # The function may return a list, and so does the scan.
+    # If the function returns a list instead of a tuple, so does the scan.
     return tree_util.tree_unflatten(traced.tree, outs)
 
 
@@ -241,7 +241,7 @@ def _trace_pair(
     in_tree: Any,
     avals: Sequence[ShapedArray],
 ) -> Traced:
-    """Trace the body of a scan; the structures of carry and output are the trace's extra data."""
+    """Trace the body of a scan; ``Traced.extra`` holds the structures of carry and output."""
 
     def call(tracers: list[Any]) -> tuple[Any, Any]:
         out: Any = f(*tree_util.tree_unflatten(in_tree, tracers))
@@ -345,7 +345,7 @@ def while_loop(
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
     results = bind_bodies(ops.while_, traced.program, operands, bodies, params, regions)
-    # Members that take more steps have other values.
+    # If members may stop after different numbers of steps, the results vary over their axes.
     decides = condition.avals[0].vma
     final = [aval.update(vma=aval.vma | decides) for aval in traced.avals]
     return tree_util.tree_unflatten(tree, with_avals(results, final))

@@ -40,9 +40,9 @@ def is_dimension(axis: Any) -> bool:
 def _anchor(trace: Trace, axis: NamedAxis) -> None:
     """Make operations that are traced inside of the vmap of an axis depend on that vmap.
 
-    Its arguments alone may not make them depend on it, for example those of a jitted function of
-    constants. So capture a value of the vmap: then nothing evaluates the operations outside of the
-    vmap, or reuses them for a vmap of another size.
+    Their operands may not depend on the vmap, for example in a jitted function of constants. So
+    capture a value of the vmap: then the operations are neither evaluated outside of the vmap nor
+    reused for a vmap of another size.
     """
     if axis.anchor is None:
         with axis.trace.ip, user_location():

@@ -1,7 +1,7 @@
 """Checks of the operands of `gnomon.lax`: arrays or scalars of accepted dtypes.
 
 Functions of `lax` do not promote. Operands must have the same dtype. A scalar may be combined with
-an array of any shape, and dimensions of size one with others if the ranks are equal.
+an array of any shape. If the ranks are equal, dimensions of size one are repeated.
 """
 
 from __future__ import annotations

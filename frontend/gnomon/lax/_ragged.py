@@ -1,4 +1,4 @@
-"""Products of rows with the matrix of their group, products with scales, and barriers."""
+"""Products of groups of rows by one matrix each, products with scales, and barriers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def ragged_dot(
     group_offset: ArrayLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Multiply groups of rows by one matrix each: the first rows by the first, and so on.
+    """Multiply consecutive groups of rows by one matrix each.
 
     Args:
       lhs: an array of shape ``(m, k)``: the rows.
@@ -134,7 +134,8 @@ def ragged_dot_general(
     Args:
       lhs, rhs: arrays.
       group_sizes: integers of shape ``(g,)``; or of shape ``(b..., x..., g)``, if the groups differ
-        along the batch dimensions and along earlier dimensions of the kind of the ragged one.
+        along the batch dimensions and along the dimensions ``x...``: the contracted ones that
+        precede the ragged dimension if it is contracted, otherwise the free ones that precede it.
       ragged_dot_dimension_numbers: see `RaggedDotDimensionNumbers`.
       precision, preferred_element_type: see `dot_general`.
       group_offset: must be None.
@@ -274,7 +275,7 @@ def scaled_dot(
     Operands are converted to bfloat16 and multiplied by their scales in bfloat16.
 
     Args:
-      lhs, rhs: arrays of one rank.
+      lhs, rhs: arrays of the same rank.
       lhs_scale, rhs_scale: arrays of the rank of the operands. Along contracted dimensions, each
         element is the scale of two or more elements of the operand. None means no scale.
       dimension_numbers: see `dot_general`; by default the last two dimensions are those of matrices
@@ -347,10 +348,10 @@ def _scaled(side: str, x: Array, scale: Any, sums: Sequence[int]) -> Array:
 
 
 def optimization_barrier(operand: ArrayLike, /) -> Any:
-    """The identity, which the compiler may not see through.
+    """Return the operand, and keep the compiler from optimizing across this point.
 
-    The whole argument is computed before anything that uses the result, and the two are not
-    optimized together.
+    The whole operand is computed before anything that uses the result. Operations before and after
+    the barrier are not optimized together.
 
     Args:
       operand: a pytree of arrays.

@@ -36,9 +36,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         array has dimensions.
       TypeError: ``shardings`` holds something that is not a sharding.
       RuntimeError: ``shardings`` holds a spec, and no mesh is set.
-      AssertionError: the type of an array is not split over an explicit axis of the mesh as its
-        sharding says, or all axes are explicit, and the types differ: see
-        `gnomon.sharding.reshard`.
+      AssertionError: ``shardings`` and the type of an array disagree about explicit axes of the
+        mesh; use `gnomon.sharding.reshard` to move the array.
 
     Example:
       >>> import gnomon as gn
@@ -102,7 +101,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
 
 
 def _only_checks(sharding: NamedSharding) -> bool:
-    """Whether no axis is automatic, and the spec or the mesh that is set is about explicit ones."""
+    """Whether all axes are explicit, and the spec names one or the mesh that is set is explicit."""
     mesh, context = sharding.mesh, config.mesh_context[1]
     if not mesh.are_all_axes_explicit:
         return False
@@ -110,10 +109,10 @@ def _only_checks(sharding: NamedSharding) -> bool:
 
 
 def _with_axes_of_type(x: Any, sharding: NamedSharding) -> NamedSharding:
-    """A sharding, of which the explicit axes are those in the type of an array.
+    """A sharding with its explicit axes replaced by those in the type of an array.
 
-    A constraint is about automatic axes. The explicit ones stay where they are, and if the sharding
-    has some, they must be the same.
+    A constraint is about automatic axes. It cannot move explicit axes: if the sharding splits a
+    dimension over explicit axes, they must be those of the type.
     """
     mesh, typed = sharding.mesh, x.aval.explicit
     explicit = mesh.explicit_axes

@@ -175,7 +175,7 @@ def _as_dtype(index: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _from_start(index: Array, size: int, allow_negative: bool) -> Array:
-    """Convert an index whose negative values count from the end."""
+    """Make a negative index count from the end, if ``allow_negative`` is true."""
     if not allow_negative or index.dtype.kind == "u":
         return index
     if type(index) is ConcreteArray and index._value is not None:
@@ -246,7 +246,7 @@ def _known_starts(
 ) -> tuple[int, ...] | None:
     """The start of a slice, if it is known.
 
-    In a traced program, a start that is out of bounds is not clamped, so that `checkify` sees it.
+    In a traced program, a start out of bounds counts as unknown, so that `checkify` sees it.
     """
     starts = []
     for index, length, size in zip(indices, shape, sizes, strict=True):

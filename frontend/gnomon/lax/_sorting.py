@@ -42,7 +42,7 @@ def sort(
     Args:
       operand: an array, or a sequence of arrays of one shape.
       dimension: which dimension; negative ones count from the last.
-      is_stable: rows of equal keys keep their order.
+      is_stable: elements with equal keys keep their order.
       num_keys: the number of leading arrays that are compared, lexicographically.
     Returns:
       An array; for a sequence a tuple of arrays.

@@ -1,6 +1,6 @@
 """Tokens, which JAX passes from one operation with an effect to the next to order them.
 
-gnomon's effects keep their order without tokens, and no function takes one but `after_all`. So a
+gnomon's effects keep their order without tokens, and only `after_all` takes them. So a
 token holds no value: it is a pytree without leaves, in traced functions too.
 """
 
@@ -30,7 +30,7 @@ class Token:
 
 
 def create_token(_: object = None) -> Token:
-    """A token before which nothing must have happened.
+    """A token that waits for no operation.
 
     Args:
       _: ignored.

@@ -29,7 +29,7 @@ from gnomon.lax.linalg._operands import (
 
 
 class EigImplementation(enum.Enum):
-    """Implementations of `eig` that can be named; all are the same one here."""
+    """The names of JAX's implementations of `eig`; all select the only one of gnomon."""
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -37,7 +37,7 @@ class EigImplementation(enum.Enum):
 
 
 class EighImplementation(enum.Enum):
-    """Implementations of `eigh` that can be named; all are the same one here."""
+    """The names of JAX's implementations of `eigh`; all select the only one of gnomon."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -45,7 +45,7 @@ class EighImplementation(enum.Enum):
 
 
 class SvdAlgorithm(enum.Enum):
-    """Algorithms of `svd` that can be named; all are the same one here."""
+    """The names of JAX's algorithms of `svd`; all select the only one of gnomon."""
 
     DEFAULT = "default"
     QR = "QR"
@@ -91,7 +91,7 @@ def eig(
       enable_eigvec_derivs: differentiate the eigenvectors, too. Each has length one and a real
         largest component. The derivative is valid if the eigenvalues are distinct and no vector
         has two components of the largest magnitude.
-      implementation, use_magma: ignored; there is one.
+      implementation, use_magma: ignored; there is only one implementation.
     Returns:
       A list of complex arrays: the eigenvalues ``[..., n]``, then the left and the right
       eigenvectors that were requested, as columns of ``[..., n, n]``.
@@ -132,7 +132,7 @@ def eigh(
       symmetrize_input: factor ``(x + x^H) / 2``.
       sort_eigenvalues: ignored; they always ascend.
       subset_by_index: only ``None`` and ``(0, n)``.
-      implementation: ignored; there is one.
+      implementation: ignored; there is only one.
     Returns:
       ``(v, w)``: eigenvectors as columns ``[..., n, n]``, ascending real eigenvalues ``[..., n]``.
       The derivative of the vectors is not finite where eigenvalues are equal.
@@ -399,7 +399,7 @@ def svd(
       full_matrices: return square u and vh; otherwise they have ``k = min(m, n)`` columns and rows.
       compute_uv: whether to compute the vectors.
       subset_by_index: only ``None`` and ``(0, k)``.
-      algorithm: ignored; there is one.
+      algorithm: ignored; there is only one.
     Returns:
       ``(u, s, vh)``, or only ``s``, which is real and descends.
     Raises:

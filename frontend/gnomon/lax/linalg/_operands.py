@@ -1,4 +1,4 @@
-"""Checks of the operands of functions of matrices, and small steps that they share."""
+"""Checks of matrix operands, and small functions of matrices that several modules use."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def as_matrices(function: str, *xs: Any) -> list[Array]:
     """Convert arguments to arrays of one dtype that LAPACK supports.
 
     Raises:
-      NotImplementedError: the dtype is a floating point dtype of fewer than 32 bits.
-      TypeError: another dtype is not supported, or the dtypes differ.
+      NotImplementedError: a dtype is floating point, of fewer than 32 bits.
+      TypeError: a dtype is unsupported for another reason, or the dtypes differ.
     """
     arrays = [argument(f"linalg.{function}", x, i) for i, x in enumerate(xs)]
     for i, x in enumerate(arrays):
