@@ -34,7 +34,7 @@ _SHIFT = 8
 def loggamma(x: ArrayLike) -> Array:
     """The principal branch of the logarithm of the gamma function.
 
-    It is real and continuous on the positive numbers, and analytic off the negative ones. The
+    It is real and continuous on the positive numbers, and analytic except at numbers <= 0. The
     imaginary part is not reduced to ``(-pi, pi]``.
 
     Args:

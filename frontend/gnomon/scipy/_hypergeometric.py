@@ -23,12 +23,12 @@ from gnomon.scipy._gamma_functions import gammasgn, real_arguments
 
 __all__ = ["hyp1f1", "hyp2f1"]
 
-_LIMIT = 2000  # terms
-_FAR = 80.0  # above it, asymptotic series are used
+_LIMIT = 2000  # the largest number of terms
+_FAR = 80.0  # beyond this argument, asymptotic series are used
 
 
 def _sum(ratio: Callable[[Array], Array], like: Array, diverges: bool = False) -> Array:
-    """The sum of terms, the first of which is one; ``ratio(k)`` is term k + 1 over term k.
+    """The sum of a series whose first term is one; ``ratio(k)`` is term k + 1 over term k.
 
     If the series ``diverges``, as asymptotic series do, it ends before its smallest term.
     """
@@ -59,7 +59,7 @@ def _sum(ratio: Callable[[Array], Array], like: Array, diverges: bool = False) -
 
 
 def _by_value(raw: Callable[..., Array], place: int) -> Callable[..., Array]:
-    """The contribution of an argument to a tangent: by forward mode, so that it is linear."""
+    """The contribution of the argument at ``place`` to a tangent, linear in the tangent ``t``."""
 
     def contribution(t: Array, out: Array, *primals: Array) -> Array:
         def alone(x: Array) -> Array:
@@ -77,7 +77,7 @@ def _is_pole(x: Array) -> Array:
 
 
 def _never_defined(c: Array, *numerators: Array) -> Array:
-    """Whether the lower parameter gives a series a pole before an upper parameter ends it."""
+    """Whether ``c`` gives a term of the series a pole before a numerator parameter ends it."""
     ends = gnp.zeros(c.shape, bool)
     for a in numerators:
         ends |= _is_pole(a) & (a > c)
@@ -212,7 +212,7 @@ def _near_one(a: Array, b: Array, c: Array, y: Array) -> Array:
     whole = gnp.round(excess)
     accuracy = 50 * float(np.finfo(y.dtype).eps)
     is_whole = gnp.abs(excess - whole) < accuracy * gnp.maximum(1, gnp.abs(whole))
-    # DLMF 15.8.4; the sum of both series is finite while each has a pole at whole numbers.
+    # DLMF 15.8.4. Near a whole excess, each of the two series has a pole, but their sum is finite.
     apart = gnp.where(is_whole, 0.5, excess)
     d = a + b + apart
     # Euler's transformation makes a whole excess positive.

@@ -50,7 +50,7 @@ def _xlogx(x: Array) -> Array:
     return _xlogy(x, x)
 
 
-# Infinite at 0: the sum of the derivatives with respect to both x would be nan.
+# At 0, this derivative is infinite; the sum of the two derivatives of xlogy would be nan.
 _xlogx.defjvps(lambda t, out, x: t * (lax.log(x) + 1))
 
 

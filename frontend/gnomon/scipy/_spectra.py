@@ -201,7 +201,7 @@ def _spectra(
 
 
 def _prepared(x: Array, longest: int, pieces: _Pieces, boundary: str | None, padded: bool) -> Array:
-    """Pad a signal to the length of the other, extend it, and pad it to whole pieces."""
+    """Pad a signal to the length of the longer one, extend it, and pad it to whole pieces."""
     lead = [(0, 0)] * (x.ndim - 1)
     x = gnp.pad(x, [*lead, (0, longest - x.shape[-1])])
     x = _extended(x, pieces.size // 2, boundary)

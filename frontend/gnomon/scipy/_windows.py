@@ -1,4 +1,4 @@
-"""Periodic windows for spectra, by SciPy's names."""
+"""Periodic windows for spectra, under SciPy's names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _cosines(*weights: float) -> Callable[[int], Samples]:
 
 
 def _symmetric(window: Callable[..., Samples]) -> Callable[..., Samples]:
-    """A symmetric window of one more sample, without its last sample."""
+    """Make a symmetric window periodic: compute one more sample, and drop the last one."""
     return lambda size, *parameters: window(size + 1, *parameters)[:size]
 
 

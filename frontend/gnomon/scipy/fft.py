@@ -46,7 +46,7 @@ def _turns(size: int) -> np.ndarray:
 
 
 def _orthonormal(size: int) -> np.ndarray:
-    """The lengths of the rows of the matrix of the transform."""
+    """The norms of the rows of the transform's matrix."""
     return np.sqrt(np.where(np.arange(size) == 0, 4.0, 2.0) * size)
 
 
@@ -94,8 +94,8 @@ def _dct(x: Array, n: int | None, axis: int, norm: str | None) -> Array:
     place = canonical_axis(axis, x.ndim)
     x = _resized(x, place, n)
     size, rank = x.shape[place], x.ndim
-    # Put the even positions first, then the odd ones backwards. The Fourier transform of this,
-    # multiplied by phases, is the result.
+    # Put the even positions first, then the odd ones backwards. The result is the Fourier transform
+    # of that sequence, multiplied by phases.
     even = lax.slice_in_dim(x, 0, size, 2, place)
     odd = lax.rev(lax.slice_in_dim(x, min(1, size), size, 2, place), (place,))
     spectrum = gnp.fft.fft(lax.concatenate([even, odd], place), axis=place)

@@ -17,7 +17,7 @@ def trapezoid(
     Args:
       y: values.
       x: the coordinates of the values; None if they are equidistant.
-      dx: the distance of the values, if there are no coordinates.
+      dx: the distance between neighbouring values, if ``x`` is None.
       axis: the axis to integrate along.
 
     Example:

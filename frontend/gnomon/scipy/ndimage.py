@@ -28,7 +28,7 @@ def _mirrored(index: Array, size: int) -> Array:
     return gnp.abs((index + distance) % (2 * distance) - distance)
 
 
-# The element that an index beyond the edge means, for each mode.
+# For each mode, the index of the element that replaces an index beyond the edge.
 _FIXED: dict[str, Callable[[Array, int], Array]] = {
     "constant": lambda index, size: index,
     "nearest": lambda index, size: gnp.clip(index, 0, size - 1),

@@ -93,7 +93,7 @@ def convolve(
       in1, in2: arrays; one is at most as large as the other in every dimension.
       mode: "full" returns all positions at which the arrays overlap, "same" the middle part, of the
         size of the first array, and "valid" the positions at which they overlap completely.
-      method: "direct" (which "auto" means, too) or "fft".
+      method: "direct", "fft", or "auto", which is the same as "direct".
       precision: see `lax.Precision`.
     Raises:
       ValueError: the shapes do not fit, or the mode or the method is unknown.

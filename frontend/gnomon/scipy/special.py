@@ -137,7 +137,7 @@ def logsumexp(
         factor = None
     else:
         x, factor = promoted("logsumexp", a, b, inexact=True)
-        # A factor of zero excludes its element, even if that is infinite.
+        # A factor of zero excludes its element, even an infinite one.
         x = gnp.where(lax.eq(factor, np.zeros((), factor.dtype)), -np.inf, x)
     if where is not None:
         x = gnp.where(where, x, 0)
@@ -170,7 +170,7 @@ def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
-    """The logarithm of `softmax`, without loss where that is small."""
+    """The logarithm of `softmax`, also accurate where `softmax` is small."""
     (x,) = promoted("log_softmax", x, inexact=True)
     return x - logsumexp(x, axis=axis, keepdims=True)
 

@@ -1,4 +1,4 @@
-"""Linear algebra by SciPy's names: factorizations, systems, functions of matrices."""
+"""Linear algebra under SciPy's names: factorizations, systems, functions of matrices."""
 
 from gnomon.scipy.linalg._decompositions import (
     eigh,

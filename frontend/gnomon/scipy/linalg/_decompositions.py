@@ -25,7 +25,7 @@ def lu(
 
     Args:
       a: ``[..., m, n]``.
-      permute_l: return ``P @ L`` for L.
+      permute_l: return ``P @ L`` instead of P and L.
       overwrite_a, check_finite: ignored.
     Returns:
       ``(p, l, u)``, or ``(p @ l, u)``: ``[..., m, m]``, ``[..., m, k]``, ``[..., k, n]`` with
@@ -73,7 +73,7 @@ def qr(
       pivoting: permute the columns so that the diagonal of R descends.
       overwrite_a, lwork, check_finite: ignored.
     Returns:
-      ``(q, r)`` or ``(r,)``; with pivoting, the permutation follows.
+      ``(q, r)`` or ``(r,)``; with pivoting, the permutation is the last element.
     Raises:
       ValueError: the mode is unknown.
 

@@ -117,7 +117,7 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
       func: an elementwise function of an array of complex numbers.
       disp: return only the result, without an estimate of its relative error.
     Returns:
-      A complex ``[n, n]``, or a pair of it and the estimate.
+      A complex ``[n, n]``, or with ``disp=False`` the pair of this matrix and the estimate.
     Raises:
       ValueError: the matrix is not square.
 

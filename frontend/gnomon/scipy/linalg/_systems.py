@@ -193,7 +193,7 @@ def solve(
     matrix, rhs = promoted("scipy.linalg.solve", a, b, inexact=True)
     factor = cho_factor(lax.stop_gradient(matrix), lower=lower)
 
-    # The derivative follows from the equation: it is another system with the same factor.
+    # The derivative is the solution of another system, with the same factor.
     def by_factor(matvec: Any, y: Array) -> Array:
         return cho_solve(factor, y)
 

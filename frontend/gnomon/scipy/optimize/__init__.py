@@ -33,7 +33,7 @@ class OptimizeResults(NamedTuple):
       success: whether the gradient is small at this point, or the function decreases no further.
       status: 0 for success; 1 if the limit of iterations or evaluations was reached; 3 if no step
         along the last direction satisfied the conditions of the line search; 5 if the function
-        decreased for any step that was tried.
+        decreased for every step that was tried.
       fun, jac: the value and the gradient at this point.
       hess_inv: the approximation of the inverse Hessian; None if it is not a matrix.
       nfev, njev: the numbers of evaluations of the function and of its gradient.
@@ -52,7 +52,7 @@ class OptimizeResults(NamedTuple):
 
 
 _UNLIMITED = np.iinfo(np.int32).max
-# The options of each method with their defaults; None means that it depends on the problem.
+# The options of each method with their defaults; None for defaults that depend on the problem.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "bfgs": {"maxiter": None, "norm": np.inf, "gtol": 1e-5, "line_search_maxiter": 10},
     "l-bfgs-experimental-do-not-rely-on-this": {
@@ -86,14 +86,14 @@ def minimize(
       fun: a differentiable function ``fun(x, *args)`` that returns a number.
       x0: the start, ``(n,)``.
       args: further arguments of ``fun``.
-      method: ``"BFGS"``; or ``"l-bfgs-experimental-do-not-rely-on-this"``, which is JAX's name of
+      method: ``"BFGS"``; or ``"l-bfgs-experimental-do-not-rely-on-this"``, which is JAX's name for
         BFGS with limited memory.
       tol: stop when the norm of the gradient is below it; ``options["gtol"]`` takes precedence.
       options: a dictionary of options. Both methods have ``maxiter`` (by default 200 for each
         element of ``x0``), ``norm`` (of the gradient) and ``gtol``. BFGS has
         ``line_search_maxiter``. The other method has ``maxcor`` (the number of steps to remember),
         ``ftol`` (stop when a step decreases the value by less than this fraction), ``maxfun`` and
-        ``maxgrad`` (the maximum number of evaluations), and ``maxls`` (that for one step).
+        ``maxgrad`` (the maximum number of evaluations), and ``maxls`` (the same for one step).
     Returns:
       An `OptimizeResults`.
     Raises:

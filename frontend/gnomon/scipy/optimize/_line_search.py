@@ -1,7 +1,8 @@
 """Steps along a line that satisfy the strong Wolfe conditions.
 
 Definition: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, merged
-into one loop: steps grow until an interval is known that holds such a step, which is then narrowed.
+into one loop: steps grow until an interval that holds such a step is known, and then the interval
+is narrowed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from gnomon._arrays.array import Array
 
 __all__ = ["Point", "Search", "dot", "line_search"]
 
-# The required decreases of the value and of the slope, as fractions of the decreases that the slope
-# at the start predicts: the book's numbers for quasi-Newton directions.
+# The conditions: the value must decrease by this fraction of the decrease that the slope at the
+# start predicts, and the slope must be at most this fraction of the slope at the start. The numbers
+# are the book's for quasi-Newton directions.
 _DECREASE, _FLATTER = 1e-4, 0.9
-# A step that is closer to an end of the interval than this fraction of it becomes its middle.
+# A step closer to an end of the interval than this fraction of its width is replaced by its middle.
 _MARGIN = 0.1
 
 
@@ -38,7 +40,8 @@ class Search(NamedTuple):
 
     Attributes:
       point: the point of the step, or the start if no lower point was found.
-      found: whether the step satisfies both conditions, or at least decreases the value clearly.
+      found: whether the step satisfies both conditions, or decreases the value by more than
+        rounding errors.
       bracketed: whether an interval was found that holds a step that satisfies both conditions.
       evaluations: the number of evaluations of the function and its gradient.
     """
@@ -50,7 +53,7 @@ class Search(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The loop's state: ``low`` has the lowest sufficient value; ``high`` ends the interval."""
+    """The loop's state: ``low`` is the best point so far, ``high`` the other end."""
 
     low: Point
     high: Point
@@ -132,6 +135,6 @@ def _between(low: Point, high: Point) -> Array:
     root = gnp.sqrt(mean * mean - low.slope * high.slope)
     root = gnp.where(width < 0, -root, root)
     part = 1 - (high.slope + root - mean) / (high.slope - low.slope + 2 * root)
-    # A minimizer that is nan is in no interval.
+    # The comparisons are false for a minimizer of nan, so the middle replaces it.
     inside = (part >= _MARGIN) & (part <= 1 - _MARGIN)
     return low.step + gnp.where(inside, part, np.array(0.5, part.dtype)) * width

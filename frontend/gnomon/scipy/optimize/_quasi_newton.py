@@ -109,7 +109,7 @@ def run(
             limits.search,
         )
         point = search.point
-        # A direction that is not finite is useless.
+        # Without a step, the direction may be infinite or nan, so that the product would be nan.
         step = gnp.where(point.step > 0, point.step * direction, 0)
         known = approximation.updated(state.known, step, point.gradient - state.gradient)
         lowered = state.value - point.value

@@ -1,8 +1,8 @@
 """Iterative solution of linear systems: `cg`, `bicgstab`, `gmres`.
 
 The matrix is an array, or a function that returns its product with a vector; a vector may be a
-pytree of arrays. The derivative of a solution is the solution of another system, so it is as exact
-as both solutions.
+pytree of arrays. The derivative of a solution is the solution of another system, so its error
+depends on the errors of both solutions.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def bicgstab(
     maxiter: int | None = None,
     M: Operator | None = None,
 ) -> tuple[Any, None]:
-    """Solve ``A x = b`` by stabilized biconjugate gradients; ``A`` may be any regular matrix.
+    """Solve ``A x = b`` by stabilized biconjugate gradients; ``A`` is any invertible matrix.
 
     Arguments and results are those of `cg`.
 
@@ -114,7 +114,7 @@ def gmres(
     """Solve ``A x = b`` by generalized minimal residuals.
 
     Args:
-      A, b, x0, tol, atol, M: see `cg`; ``A`` may be any regular matrix.
+      A, b, x0, tol, atol, M: see `cg`; ``A`` may be any invertible matrix.
       restart: the dimension of the Krylov space in which the residual is minimized.
       maxiter: the maximum number of Krylov spaces, by default ten for each element of ``b``.
       solve_method: ``"incremental"`` may stop within a Krylov space when the residual is small
@@ -168,7 +168,7 @@ def _solved(
     M: Any,
     hermitian: bool = False,
 ) -> Any:
-    """Apply a solver for vectors to pytrees; the derivative follows from the equation."""
+    """Apply a solver for vectors to pytrees, and differentiate the solution implicitly."""
     b = tree_util.tree_map(lambda x: as_array("b", x), b)
     if x0 is None:
         x0 = tree_util.tree_map(gnp.zeros_like, b)
@@ -299,8 +299,8 @@ def _in_krylov_space(
 ) -> Array:
     """The correction of a guess, from the Krylov space of its residual.
 
-    The rows of ``basis`` are orthonormal; those of ``r`` are the columns of the triangular factor
-    of the Hessenberg matrix, kept triangular by rotations as the space grows.
+    The rows of ``basis`` are orthonormal. The rows of ``r`` are the columns of the triangular
+    factor of the Hessenberg matrix; rotations keep it triangular as the space grows.
     """
     dtype = residual.dtype
     tiny = gnp.finfo(dtype).eps
@@ -318,7 +318,7 @@ def _in_krylov_space(
         basis, r, rotations, side, count, _ = state
         v = M(A(lax.dynamic_index_in_dim(basis, count, keepdims=False)))
         before = _norm(v)
-        # Twice is enough: W. Giraud, J. Langou.
+        # Two orthogonalizations are enough: W. Giraud, J. Langou.
         column = gnp.zeros(size + 1, dtype)
         for _ in range(2):
             overlap = _dot(gnp.conj(basis), v)

@@ -173,13 +173,15 @@ def from_euler(axes: tuple[int, ...], angles: Array, *, intrinsic: bool) -> Arra
     q = from_axis(axes[0], angles[..., 0])
     for i, axis in enumerate(axes[1:], 1):
         turn = from_axis(axis, angles[..., i])
-        # About the axes that turn with the body, or about those that stay.
+        # Intrinsic axes turn with the body; extrinsic axes are fixed.
         q = composed(q, turn) if intrinsic else composed(turn, q)
     return q
 
 
 def euler_of(q: Array, axes: tuple[int, int, int], *, intrinsic: bool) -> Array:
-    """Euler angles ``(..., 3)``, the middle in [0, pi], or [-pi/2, pi/2] for three different axes.
+    """Euler angles ``(..., 3)`` about three axes.
+
+    The middle angle is in [0, pi], or in [-pi/2, pi/2] if all three axes are different.
 
     If the rotated first axis and the third axis are parallel, the third angle is zero.
 
@@ -206,7 +208,7 @@ def euler_of(q: Array, axes: tuple[int, int, int], *, intrinsic: bool) -> Array:
     third = gnp.where(at_start | at_end, 0, third)
     if not is_proper:
         middle = middle - np.array(np.pi / 2, middle.dtype)
-        # The sign belongs to the third of the fixed axes.
+        # The sign belongs to the angle about the third of the fixed axes.
         if intrinsic:
             first = first * parity
         else:

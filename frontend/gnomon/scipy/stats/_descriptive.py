@@ -23,7 +23,7 @@ class ModeResult(NamedTuple):
 
     Attributes:
       mode: the most frequent values.
-      count: the numbers of their occurrences.
+      count: how often each of them occurs.
     """
 
     mode: Array
@@ -43,7 +43,7 @@ def _check_policy(function: str, nan_policy: str) -> None:
 
 
 def _begins_run(x: Array, axis: int) -> Array:
-    """A mask of the elements of a sorted array that differ from the previous; nans are equal."""
+    """A mask of the elements of a sorted array that differ from the one before; nans are equal."""
     later, earlier = (
         lax.slice_in_dim(x, start, x.shape[axis] - 1 + start, axis=axis) for start in (1, 0)
     )
@@ -63,7 +63,7 @@ def _run_starts(begins: Array, axis: int) -> Array:
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """The most frequent values, the smallest of equally frequent ones.
+    """The most frequent values; of equally frequent values, the smallest.
 
     Args:
       a: an array.

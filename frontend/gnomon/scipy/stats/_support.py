@@ -1,4 +1,4 @@
-"""Functions of distributions at and beyond the ends of their supports and of their parameters."""
+"""Values of distributions outside of their supports and for invalid parameters."""
 
 from __future__ import annotations
 

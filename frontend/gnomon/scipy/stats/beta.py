@@ -1,4 +1,4 @@
-"""The beta distribution of parameters a and b, on [loc, loc + scale]."""
+"""The beta distribution with parameters a and b, on [loc, loc + scale]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The beta-binomial distribution: successes in n trials with a beta distributed probability."""
+"""The beta-binomial distribution: successes in n trials with a beta-distributed probability."""
 
 from __future__ import annotations
 

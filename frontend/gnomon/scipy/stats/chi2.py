@@ -1,4 +1,4 @@
-"""The chi-square distribution of df degrees of freedom."""
+"""The chi-square distribution with df degrees of freedom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Dirichlet distribution of parameters alpha, on vectors that add up to one."""
+"""The Dirichlet distribution with parameters alpha, on vectors that add up to one."""
 
 from __future__ import annotations
 

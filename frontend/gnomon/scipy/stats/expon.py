@@ -1,4 +1,4 @@
-"""The exponential distribution of a scale, from ``loc`` on."""
+"""The exponential distribution with a given scale, on [loc, inf)."""
 
 from __future__ import annotations
 

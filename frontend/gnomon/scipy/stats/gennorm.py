@@ -1,4 +1,4 @@
-"""The generalized normal distribution of a power beta."""
+"""The generalized normal distribution with the exponent beta."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The multivariate normal distribution of a mean and a covariance."""
+"""The multivariate normal distribution with a given mean and covariance."""
 
 from __future__ import annotations
 

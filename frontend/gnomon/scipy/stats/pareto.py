@@ -1,4 +1,4 @@
-"""The Pareto distribution of a parameter b."""
+"""The Pareto distribution with shape parameter b."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Poisson distribution of a rate mu."""
+"""The Poisson distribution with rate mu."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return gnp.where(n < 0, 0, lax.igammac(safe + 1, mu))
 
 
-# For rates up to 100, the probability of this number and larger ones is negligible.
+# For rates up to 100, the probability of this number or a larger one is negligible.
 _SUMMED_NUMBERS = 256
 
 
 def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The entropy in nats, which does not depend on ``loc``; nan for negative rates.
 
-    It is the sum of the definition for small rates, and an asymptotic series in 1 / mu for others.
+    It is computed from the definition for small rates, and by a series in 1 / mu for others.
     """
     mu, loc = real_arguments("poisson.entropy", mu, loc)
     mu = gnp.broadcast_to(mu, lax.broadcast_shapes(mu.shape, loc.shape))

@@ -25,7 +25,7 @@ def _log_mass(a: Array, b: Array) -> Array:
 
 
 def _of_interval(a: Array, b: Array, value: Array) -> Array:
-    """The value; nan where the interval is empty, since ``a`` is not below ``b``."""
+    """The value; nan where the interval is empty, which is where ``a`` is not below ``b``."""
     return gnp.where(a < b, value, np.nan)
 
 

@@ -1,4 +1,4 @@
-"""The von Mises distribution of a concentration kappa, on the circle."""
+"""The von Mises distribution with concentration kappa, on the circle."""
 
 from __future__ import annotations
 

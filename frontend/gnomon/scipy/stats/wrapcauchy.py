@@ -1,4 +1,4 @@
-"""The wrapped Cauchy distribution of a parameter c in (0, 1), on [0, 2 pi]."""
+"""The wrapped Cauchy distribution with a parameter c in (0, 1), on [0, 2 pi]."""
 
 from __future__ import annotations
 
