@@ -7,7 +7,7 @@ from typing import Any
 
 
 class AccuracyMode(enum.Enum):
-    """How accurate a transcendental function must be. Every backend gives the same result."""
+    """How accurate a transcendental function must be; both modes give the same result."""
 
     HIGHEST = 1
     DEFAULT = 2

@@ -90,8 +90,8 @@ def all_gather(
       axis_index_groups: lists of members of one size; each group communicates separately.
       axis: the dimension of the result that enumerates the members.
       tiled: False makes a new dimension; True concatenates along an existing one.
-      to: ``"varying"``; or ``"invarying"`` for a result whose type is that of a value that is the
-        same for all members (see `pcast`).
+      to: ``"varying"``; or ``"invarying"``, if the type of the result must say that all members
+        have the same value (see `pcast`).
     Raises:
       NameError: the name is not bound.
 

@@ -92,7 +92,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     return tree_util.tree_map(cast, x) if names else x
 
 
-# The supported casts: from which state to which.
+# The supported casts, as pairs of a value's state and the state to cast to.
 _CASTS = {
     ("invarying", "varying"),
     ("reduced", "varying"),

@@ -1,4 +1,4 @@
-"""`composite`: an operation made of others, with a name that a compiler may know."""
+"""`composite`: an operation composed of others, with a name that a compiler may know."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gnomon.dialects.emit import ops
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
-    """Give a name to an operation that is made of others.
+    """Give a name to an operation that is composed of others.
 
     Args:
       decomposition: a function that computes the operation. Its positional arguments are arrays;

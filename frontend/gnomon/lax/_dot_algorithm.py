@@ -48,10 +48,11 @@ class DotAlgorithm(NamedTuple):
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Named algorithms, which ``precision`` accepts, too: ``LHS_RHS_ACCUMULATION``.
+    """Named algorithms, which ``precision`` accepts, too.
 
-    ``X3``, ``X6`` and ``X9`` are the number of products of pieces that emulate the precision of
-    the accumulation. ``ANY_F8`` accepts every 8-bit floating point dtype without a conversion.
+    A name consists of the dtypes of both operands and of the accumulation. ``X3``, ``X6`` and
+    ``X9`` give the number of products of pieces that emulate the precision of the accumulation.
+    ``ANY_F8`` accepts every 8-bit floating point dtype without a conversion.
     """
 
     DEFAULT = enum.auto()

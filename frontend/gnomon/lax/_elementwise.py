@@ -88,7 +88,7 @@ def _with_accuracy(name: str, summary: str, dtypes: Dtypes = FLOAT_OR_COMPLEX) -
 
     arguments = (
         "      x: an array or scalar.\n"
-        "      accuracy: None, a `lax.AccuracyMode` or a `lax.Tolerance`; the result is the same."
+        "      accuracy: None, a `lax.AccuracyMode` or a `lax.Tolerance`; it changes no result."
     )
     return _document(function, name, summary, arguments, dtypes)
 

@@ -66,8 +66,8 @@ def associative_scan(
     """All partial results of an associative operation, in a logarithmic number of steps.
 
     Args:
-      fn: an associative function ``fn(a, b)`` of two pytrees like ``elems``. It combines all
-        elements along the axis at once.
+      fn: an associative function ``fn(a, b)`` of two pytrees like ``elems``. One call combines
+        many pairs of elements along the axis.
       elems: a pytree of arrays of one size along ``axis``.
       reverse: combine from the last element to the first.
       axis: the axis to scan along.

@@ -93,7 +93,7 @@ class _Gamma(NamedTuple):
 
 
 def _gammas(*xs: Array) -> list[_Gamma]:
-    """The gamma function of several arrays by a single op, since it takes long to compile."""
+    """The gamma function of several arrays by one op, since each such op takes long to compile."""
     stacked = gnp.stack(xs)
     pole = _is_pole(stacked)
     safe = gnp.where(pole, 1, stacked)

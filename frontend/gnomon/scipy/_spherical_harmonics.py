@@ -66,14 +66,14 @@ def sph_harm_y(
 def _legendre(degree: Array, order: Array, polar: Array, largest: int) -> Array:
     """Associated Legendre functions of cos(polar), normalized, by the recurrence in the degree."""
     cosine, sine = gnp.cos(polar), gnp.sin(polar)
-    # The root of 1 - cos²; abs would have a derivative at zero that is right on neither side.
+    # The absolute value, but not by abs, whose derivative at zero is right on neither side.
     sine = gnp.where(sine < 0, -sine, sine)
     m = order.astype(polar.dtype)
 
     def step(state: tuple[Array, Array, Array], k: Array) -> tuple[Any, None]:
         diagonal, before, current = state
         x = k.astype(polar.dtype)
-        # The function of degree k and order k, until the order is reached.
+        # The function of degree k and order k, until k reaches the given order.
         grown = -gnp.sqrt((2 * x + 1) / (2 * x)) * sine * diagonal
         diagonal = gnp.where(k <= order, grown, diagonal)
         above = k > order

@@ -77,7 +77,7 @@ def minimize(
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
-    """Minimize a function by its gradients.
+    """Minimize a function of a vector, using its gradient.
 
     Calls can be compiled and mapped, but not differentiated in reverse mode, because the number of
     iterations is not known in advance.

@@ -53,7 +53,7 @@ class Search(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The loop's state: ``low`` is the best point so far, ``high`` the other end."""
+    """The loop's state: an interval from ``low``, the best point so far, to ``high``."""
 
     low: Point
     high: Point

@@ -63,7 +63,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
-        """The rotations of vectors ``(3,)`` or ``(n, 3)`` along the axes with angles as lengths."""
+        """The rotations of vectors ``(3,)`` or ``(n, 3)``: along the axes, angles as lengths."""
         v = _vectors("Rotation.from_rotvec", rotvec, 3, "rotvec")
         return cls(quaternions.from_rotvec(gnp.deg2rad(v) if degrees else v))
 
@@ -111,7 +111,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def concatenate(cls, rotations: Sequence[Rotation]) -> Rotation:
-        """Join rotations to a sequence."""
+        """Join rotations into a sequence."""
         return cls(gnp.concatenate([gnp.atleast_2d(each.quat) for each in rotations]))
 
     # ------------------------------------------------------------------------------- as a sequence
@@ -227,7 +227,7 @@ def _axes_of(seq: str) -> tuple[tuple[int, ...], bool]:
 
 
 class Slerp(NamedTuple):
-    """Rotations between given ones, at constant speed: a pytree.
+    """Interpolation between given rotations, at constant angular speed: a pytree.
 
     Definition: ``scipy.spatial.transform.Slerp``. It is made by `init`.
 
