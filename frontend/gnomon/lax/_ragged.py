@@ -134,8 +134,9 @@ def ragged_dot_general(
     Args:
       lhs, rhs: arrays.
       group_sizes: integers of shape ``(g,)``; or of shape ``(b..., x..., g)``, if the groups differ
-        along the batch dimensions and along the dimensions ``x...``: the contracted ones that
-        precede the ragged dimension if it is contracted, otherwise the free ones that precede it.
+        along the batch dimensions ``b...`` and along ``x...``, the dimensions of the same kind as
+        the ragged one (contracted or free) that precede it. If the ragged dimension is a batch
+        dimension, the shape is that of the batch dimensions that precede it, and ``g``.
       ragged_dot_dimension_numbers: see `RaggedDotDimensionNumbers`.
       precision, preferred_element_type: see `dot_general`.
       group_offset: must be None.
