@@ -27,8 +27,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Args:
       x: a pytree of arrays.
-      shardings: a `gnomon.sharding.Sharding`, a `gnomon.P` of the mesh that is set, or a pytree of
-        those that is a prefix of ``x``. Concrete arrays are moved.
+      shardings: a `gnomon.sharding.Sharding`, a `gnomon.P` of the mesh that is set, or a pytree
+        prefix of ``x`` with these as leaves. Concrete arrays are moved.
     Returns:
       ``x``.
     Raises:
@@ -101,7 +101,10 @@ def _constrained(x: Any, sharding: Any) -> Any:
 
 
 def _only_checks(sharding: NamedSharding) -> bool:
-    """Whether all axes are explicit, and the spec names one or the mesh that is set is explicit."""
+    """Whether a constraint only checks the type of an array.
+
+    All axes of its mesh are explicit, and it names axes or the mesh that is set is explicit, too.
+    """
     mesh, context = sharding.mesh, config.mesh_context[1]
     if not mesh.are_all_axes_explicit:
         return False

@@ -19,8 +19,8 @@ def on_support(
 ) -> Array:
     """Evaluate a function on its support; outside of it, the values are constants.
 
-    The derivatives outside are zero. Clipping alone is not enough for this: a derivative that is
-    infinite at an end, times zero, is nan.
+    The derivatives outside are zero. Clipping alone would make them nan where the derivative at an
+    end is infinite: zero times infinity.
 
     Args:
       function: an elementwise function.
