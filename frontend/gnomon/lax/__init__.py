@@ -1,4 +1,4 @@
-"""`gnomon.lax`: one function for each primitive operation; no promotion, no implicit broadcasting.
+"""`gnomon.lax`: one function for each primitive operation, without promotion of dtypes.
 
 `gnomon.numpy` is built on it. Functions, arguments and kinds of error are those of ``jax.lax``.
 """

@@ -1,7 +1,7 @@
 """Tokens, which JAX passes from one operation with an effect to the next to order them.
 
-gnomon's effects keep their order without tokens, and only `after_all` takes them. So a
-token holds no value: it is a pytree without leaves, in traced functions too.
+gnomon's effects keep their order without tokens, and only `after_all` takes them. So a token
+holds no value: it is a pytree without leaves, in traced functions too.
 """
 
 from __future__ import annotations
