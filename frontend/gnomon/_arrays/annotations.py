@@ -1,6 +1,6 @@
 """The types of arguments: anything that is read as an array, a dtype, a shape.
 
-`gnomon.typing` shows the first two to users.
+`gnomon.typing` exports those for arrays and dtypes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SupportsDType(Protocol):
 
 
 ArrayLike = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
-"""An array or a scalar. Lists are not: make an array of one with `gnomon.numpy.array`."""
+"""An array or a scalar. A list is neither: convert it with `gnomon.numpy.array`."""
 
 ArraysLike = Array | np.ndarray | Sequence[ArrayLike]
 """Several arrays: a sequence of them, or the slices of one along its first dimension."""

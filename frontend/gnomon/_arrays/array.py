@@ -40,14 +40,14 @@ class Array(ArrayMethods):
         raise NotImplementedError
 
     def numpy_value(self) -> np.ndarray[Any, Any]:
-        """The value, not to be written to; raises where it is not known."""
+        """The value, which must not be written to; raises if it is not known."""
         raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         raise NotImplementedError
 
     def block_until_ready(self) -> Array:
-        """Wait until the value is computed; the array itself."""
+        """Wait until the value is computed; return the array itself."""
         raise NotImplementedError
 
     @property
@@ -62,7 +62,7 @@ class Array(ArrayMethods):
 
     @property
     def weak_type(self) -> bool:
-        """The dtype came from a Python scalar and gives way to others in promotion."""
+        """Whether the dtype came from a Python scalar, and so gives way to others in promotion."""
         return self.aval.weak_type
 
     @property

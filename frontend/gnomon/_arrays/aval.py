@@ -27,11 +27,12 @@ class ShapedArray:
     Attributes:
       shape: a tuple of ints, or of symbolic dimensions where a function is exported for them.
       dtype: a NumPy dtype.
-      weak_type: the dtype came from a Python scalar and gives way to others in promotion.
+      weak_type: whether the dtype came from a Python scalar, and so gives way to others in
+        promotion.
       vma: inside of a `shard_map` that checks them, the names of the mesh axes over which the
         value may differ between members (varying manual axes).
       explicit: the sharding over a mesh with explicit axes, which has an entry for each dimension;
-        None where no such mesh is known. Inside of a `shard_map` it also has the manual axes over
+        None if no such mesh is known. Inside of a `shard_map` it also has the manual axes over
         which the value is unreduced or reduced.
       type: the `TensorType` of the dialect.
     """

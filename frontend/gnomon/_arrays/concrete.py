@@ -94,7 +94,7 @@ class ConcreteArray(StoredArray):
         return self.__copy__()
 
     def item(self, *args: int) -> Any:
-        """One element as a Python scalar: the only one, or that at a flat or full index."""
+        """One element as a Python scalar: the only one, or the one at a flat or full index."""
         return self.numpy_value().item(*args)
 
     def tolist(self) -> Any:
@@ -189,7 +189,7 @@ def _is_integer(dtype: np.dtype[Any]) -> bool:
 
 
 class PlacedArray(ConcreteArray):
-    """An array that lives on another device than the host, or that is committed to its device.
+    """An array that lives on a device other than the host, or that is committed to its device.
 
     ``_value`` is the copy in host memory, and ``_buffer`` the one on the device. Each is made from
     the other when it is first needed.
@@ -211,10 +211,10 @@ class PlacedArray(ConcreteArray):
         return self._committed
 
     def numpy_value(self) -> np.ndarray[Any, Any]:
-        """The value as the array holds it: not to be written to. Waits for the device.
+        """The value as the array holds it; do not write to it. Waits for the device.
 
         Raises:
-          RuntimeError: the array was deleted or donated, or `transfer_guard` forbids to read it.
+          RuntimeError: the array was deleted or donated, or `transfer_guard` forbids reading it.
         """
         if self._value is None and Config.guards_somewhere and not in_host_memory(self._device):
             guard_transfer("device_to_host", self.aval, self._device)
@@ -283,13 +283,13 @@ class PlacedArray(ConcreteArray):
         )
 
 
-# DLPack's number for host memory, and of the only device there.
+# DLPack's numbers of host memory and of the only device there.
 _DLPACK_HOST = (1, 0)
 
 _new = object.__new__
 
-# Functions of a value and its weak-type flag that make an array over the mesh that is set, or give
-# None. The module that knows whether a function is being traced adds one.
+# Functions of a value and its weak-type flag that make an array over the mesh that is set, or
+# return None. The module that knows whether a function is being traced adds one.
 mesh_placements: list[Callable[[Any, bool], ConcreteArray | None]] = []
 
 

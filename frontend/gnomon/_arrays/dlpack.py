@@ -110,7 +110,7 @@ def import_capsule(external: Any, copy: bool | None = None) -> np.ndarray[Any, A
 
     Raises:
       TypeError: the object does not speak DLPack.
-      BufferError: its memory is not the host's, or of a dtype that NumPy and bfloat16 do not cover.
+      BufferError: its memory is not the host's, or its dtype is neither NumPy's nor bfloat16.
     """
     if not (hasattr(external, "__dlpack__") and hasattr(external, "__dlpack_device__")):
         raise TypeError(

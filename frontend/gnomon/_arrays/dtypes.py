@@ -191,6 +191,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
 
     Raises:
       TypeError: ``dtype`` is not a dtype.
+      ValueError: ``dtype`` is that of random keys, and ``allow_extended_dtype`` is False.
     """
     if isinstance(dtype, ExtendedDType):
         if not allow_extended_dtype:
@@ -266,6 +267,7 @@ def dtype_of(x: Any) -> Any:
 
     Raises:
       TypeError: ``x`` has no dtype of numbers or booleans.
+      ValueError: ``x`` is None.
     """
     if isinstance(x, Array):
         return x.dtype
@@ -475,7 +477,7 @@ def to_inexact_dtype(dtype: Any) -> DType:
 
 
 def to_floating_dtype(dtype: Any) -> DType:
-    """The real floating dtype of the same width: that of the parts for complex dtypes."""
+    """The dtype from `to_inexact_dtype`; if it is complex, the dtype of its real part."""
     return dialect_types.real_dtype(to_inexact_dtype(dtype))
 
 

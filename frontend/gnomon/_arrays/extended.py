@@ -1,7 +1,7 @@
 """Arrays of an extended dtype: each consists of several plain arrays of its shape, its parts.
 
-A function that only moves elements does to an extended array what it does to each part. The
-decorator `takes_extended_arrays` makes a function of plain arrays accept both kinds.
+A function that only moves elements is applied to an extended array part by part. The decorator
+`takes_extended_arrays` makes a function of plain arrays accept both kinds.
 """
 
 from __future__ import annotations

@@ -61,10 +61,11 @@ def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = N
 
 
 def to_array(x: Any) -> Array:
-    """Convert a NumPy array or scalar, a Python scalar or an array to an array.
+    """Convert an array, a NumPy array or scalar, or a Python scalar to an array.
 
-    The dtype becomes canonical. A writable NumPy array is copied, because arrays
-    of gnomon never change.
+    An object may also have a method ``__gnomon_array__`` or ``__jax_array__`` that returns one of
+    these. The dtype becomes canonical. A writable NumPy array is copied, because arrays of gnomon
+    never change.
 
     Raises:
       TypeError: ``x`` is anything else (a list, a string, None), or its dtype is not of numbers or

@@ -1,6 +1,6 @@
 """The interface of `Array` for type checkers: the methods that `gnomon.numpy` installs.
 
-It does not exist at run time. A test compares it with the installed methods.
+At run time `ArrayMethods` is empty. A test compares its declarations with the installed methods.
 """
 
 from __future__ import annotations

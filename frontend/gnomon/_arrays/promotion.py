@@ -23,7 +23,9 @@ __all__ = [
 
 DType = np.dtype[Any]
 
-# Dtypes that promote only with themselves and Python scalars: promotion would hide a loss.
+# Dtypes that promote with few others, since promotion would hide a loss: 8-bit floats only with
+# integers of at least 8 bits and bool, narrow integers only with bool, and both with themselves and
+# Python scalars.
 _FLOAT8 = types.FLOAT8
 _NARROW_INTEGERS = types.SUB_BYTE
 
@@ -142,12 +144,13 @@ def _no_promotion(mode: str, nodes: frozenset[Node]) -> str:
         )
     reason = ""
     if any(node in _FLOAT8 for node in nodes):
-        reason = " (8-bit floats promote with nothing but themselves and Python scalars)"
-    elif any(node in _NARROW_INTEGERS for node in nodes):
         reason = (
-            " (integers of 4 and 2 bits promote with nothing but themselves and Python scalars)"
+            " (8-bit floats promote with no other float, no complex dtype, and no integer of 4 or "
+            "2 bits)"
         )
-    return f"{message}{reason}: convert explicitly, as by x.astype('float32')"
+    elif any(node in _NARROW_INTEGERS for node in nodes):
+        reason = " (integers of 4 and 2 bits promote only with themselves, Python scalars and bool)"
+    return f"{message}{reason}: convert explicitly, for example with x.astype('float32')"
 
 
 def least_upper_bound(nodes: frozenset[Node]) -> Node:
@@ -170,7 +173,7 @@ def promote_types(a: Any, b: Any) -> DType:
       dtype('uint8')
     """
     bound = least_upper_bound(frozenset((_specified(a), _specified(b))))
-    # A weak type gives the NumPy dtype of the Python type; like a dtype it is not made canonical.
+    # A weak type gives the NumPy dtype of the Python type; no dtype is made canonical.
     return np.dtype(PYTHON_OF_WEAK[bound]) if isinstance(bound, Weak) else bound
 
 

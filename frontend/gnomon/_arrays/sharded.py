@@ -146,7 +146,7 @@ class ShardedArray(PlacedArray):
         return super().__str__() if self._is_readable() else self._described()
 
     def _is_readable(self) -> bool:
-        """Whether this process can read the value; it may have some of the parts only."""
+        """Whether this process can read the value; it may have only some of the parts."""
         buffer = self._buffer
         if self._sharding.spec.unreduced:
             return False

@@ -65,7 +65,7 @@ class StoredArray(Array):
     # ------------------------------------------------------------------------------------ the value
 
     def numpy_value(self) -> np.ndarray[Any, Any]:
-        """The value as the array holds it: not to be written to. Waits for the device.
+        """The value as the array holds it; do not write to it. Waits for the device.
 
         Raises:
           RuntimeError: the array was deleted or donated.
@@ -106,13 +106,13 @@ class StoredArray(Array):
         self._aval, self._value, self._buffer = aval, None, None
 
     def is_deleted(self) -> bool:
-        """True after `delete`, and after the array was donated to a call."""
+        """Whether the array was deleted by `delete`, or donated to a call."""
         if self._value is not None:
             return False
         return self._buffer is None or self._buffer.is_deleted()
 
     def block_until_ready(self) -> StoredArray:
-        """Wait until the value is computed; the array itself."""
+        """Wait until the value is computed; return the array itself."""
         if self._value is None:
             buffer = self._buffer
             if buffer is None:
@@ -124,7 +124,7 @@ class StoredArray(Array):
         return self
 
     def is_ready(self) -> bool:
-        """True where the value is computed."""
+        """Whether the value is computed."""
         return self._value is not None or self._live_buffer().is_ready()
 
     def copy_to_host_async(self) -> None:
@@ -172,12 +172,12 @@ class StoredArray(Array):
 
     @property
     def is_fully_addressable(self) -> bool:
-        """True: every array belongs to this process."""
+        """Whether all devices belong to this process."""
         return True
 
     @property
     def is_fully_replicated(self) -> bool:
-        """True: no array is split among devices."""
+        """Whether each device holds the whole array."""
         return True
 
     @property

@@ -116,7 +116,8 @@ class ArgumentRoles(NamedTuple):
         """Make it from the arguments of `jit`.
 
         Raises:
-          TypeError, ValueError: a position or a name is not one of an argument of the function.
+          TypeError: a position is not an int, or a name is not a string.
+          ValueError: the function has no argument of that position or name.
           ValueError: an argument is both static and donated.
         """
         static = _argument_set(fun, static_argnums, static_argnames, "static")
@@ -186,7 +187,7 @@ class Call:
         return names
 
     def positional_names(self, fun: Callable[..., Any] | None) -> list[str]:
-        """The name of the parameter of each dynamic positional argument; empty if not known."""
+        """The name of the parameter of each dynamic positional argument; "" if not known."""
         parameters = (fun and _parameters(fun)) or []
         names = [p.name if p.kind in _POSITIONAL else "" for p in parameters]
         names += [""] * (self.count - len(names))
@@ -219,8 +220,8 @@ def structure_key(tree: Any) -> Hashable:
 class StaticData:
     """A copy of static data that cannot be hashed, such as a dictionary.
 
-    It is a copy because a program is found by its static data, which may change after the call. All
-    have one hash, so that they are compared.
+    The data is copied because it is part of the key of a compiled program, and the original may
+    change after the call. All instances have the same hash, so a lookup compares them.
     """
 
     __slots__ = ("_data",)
@@ -236,7 +237,7 @@ class StaticData:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether static data are equal; arrays are by their dtypes, shapes and elements."""
+    """Whether static data are equal; arrays are compared by dtype, shape and elements."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):

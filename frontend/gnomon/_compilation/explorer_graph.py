@@ -72,7 +72,7 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
     depth = [0] * count
     for number in range(count):  # in program order, so that operands come first
         depth[number] = max((depth[i] + 1 for i in before[number]), default=0)
-    for number in reversed(range(count)):  # constants next to their first use
+    for number in reversed(range(count)):  # arguments and constants next to their first use
         if not before[number] and after[number]:
             depth[number] = min(depth[i] for i in after[number]) - 1
     layers: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]

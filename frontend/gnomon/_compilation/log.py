@@ -35,7 +35,7 @@ def log_cache_miss(fun: Callable[..., Any], call: Any) -> float:
     """Log that a function is about to be traced for a new signature.
 
     Returns:
-      The current time, which `log_compiled` takes.
+      The current time, which `log_finished` takes.
     Raises:
       RuntimeError: the option `no_tracing` is set.
     """

@@ -294,6 +294,7 @@ class Compiled(Stage):
 
         Raises:
           TypeError: structure, shapes or dtypes are not those it was compiled for.
+          ValueError: an argument is on another device, or has another sharding.
         """
         expected = self._lowered._call
         check_execution("a compiled function")

@@ -47,7 +47,7 @@ class RequestedShardings:
       only_layouts: whether to leave out the shardings, and keep the layouts of the formats.
     Raises:
       TypeError: a leaf is something else.
-      ValueError: a spec has unconstrained dimensions.
+      ValueError: a leaf is a layout without a sharding, or a spec has unconstrained dimensions.
 
     Attributes:
       key: a hashable value, equal for equal shardings and layouts.
@@ -118,7 +118,7 @@ class RequestedShardings:
         """Check that the arguments and the results can have the layouts of the formats.
 
         Raises:
-          ValueError: a layout is that of another rank.
+          ValueError: a layout has the wrong rank.
           NotImplementedError: a layout is not row-major.
         """
         if not self._has_layouts:
@@ -176,7 +176,7 @@ class Shardings:
         shardings.
       ins: the sharding of each leaf of the call, or None.
       captured: the sharding of each array that the program closes over.
-      outs: the sharding of each result; None where there is no mesh.
+      outs: the sharding of each result; None if there is no mesh.
       inspected: the values whose shardings the program asks for.
     Raises:
       ValueError: a sharding does not fit the shape of an array, or differs from the sharding that

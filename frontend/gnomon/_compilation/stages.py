@@ -223,8 +223,9 @@ class TracedFunction(Stage):
         """Lower to StableHLO.
 
         Args:
-          lowering_platforms: one platform, such as ``("cuda",)``; by default that of the arguments'
-            device, or of the default device. The program is compiled for its first device.
+          lowering_platforms: one platform, such as ``("cuda",)``, for whose first device the
+            program is compiled; by default, it is compiled for the device of the arguments, or else
+            for the default device.
 
         Raises:
           BackendUnavailable: there is no device of the platform.
