@@ -13,7 +13,7 @@ Entries are native code, so the folder is created with access for its user alone
 belongs to another user, or that others may write to, is not used.
 
 Environment:
-    GNOMON_CACHE: `0`, `off` or `false` disables the cache.
+    GNOMON_CACHE: `0`, `off`, `false` or `no` disables the cache.
     GNOMON_CACHE_DIR: the folder; by default `gnomon` in `$XDG_CACHE_HOME` or in the user's cache
         folder.
     GNOMON_CACHE_MAX_BYTES: the maximum size, 2 GiB by default.
@@ -115,7 +115,7 @@ def is_private(folder: Path | str) -> bool:
 
 
 def make_private(folder: Path) -> None:
-    """Creates a folder and its parents, accessible to this user alone.
+    """Creates a folder that only this user can access, and its parents.
 
     Raises:
       OSError: it cannot be created, or it exists and others may write to it.

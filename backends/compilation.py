@@ -115,7 +115,7 @@ class Artifact:
     """A lowered program.
 
     Attributes:
-      program: the program for `portable`.
+      program: the lowered module, which `portable` serializes.
       input_types, output_types: the types of the arguments and results of ``main``.
       cost: the estimated cost.
       callbacks: the Python functions that it calls.

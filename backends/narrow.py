@@ -64,7 +64,7 @@ _MOVES = frozenset(
     }
 )
 
-# The identity of these is an end of the wider dtype's range, and is the result of empty reductions.
+# Empty reductions, and gathers out of bounds, result in an end of the wider dtype's range.
 _CLAMPED = frozenset(
     {
         *("reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min"),

@@ -202,7 +202,7 @@ def _encoded(x: ir.Value, dtype: np.dtype) -> ir.Value:
     return convert(code, _U8)
 
 
-# The format of powers of two: it has no sign, no zero and no infinity, which all become nan.
+# The format of powers of two: negative numbers, zero and infinity become nan.
 _EXPONENTS = np.dtype(ml_dtypes.float8_e8m0fnu)
 _NAN = 255
 
@@ -224,7 +224,7 @@ def _encoded_exponent(x: ir.Value) -> ir.Value:
     rounded = ops.add(bits, full_like(bits, 1 << (mantissa - 1)))
     code = ops.shift_right_logical(rounded, full_like(bits, mantissa))
     code = ops.sub(code, full_like(bits, bias - 127))
-    # Smaller numbers are rounded up to the smallest power of two.
+    # Numbers below 1.5 * 2**-127 become the smallest power of two, 2**-127.
     least = int(np.array(1.5 * 2.0**-127, type_of(x).dtype).view(integer))
     code = ops.select(ops.lt(bits, full_like(bits, least)), full_like(bits, 0), code)
     code = ops.min(code, full_like(bits, _NAN))

@@ -172,7 +172,7 @@ def _first_of(alias: str) -> Backend:
 
 
 def backend_of_device(name: str) -> Backend:
-    """The backend of a platform with existing devices, in use or not."""
+    """The backend of a platform, which need not be among those in use."""
     found = _backends.get(name)
     if found is None:
         with _lock:

@@ -14,12 +14,13 @@ _listeners: list[Listener] = []
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call a function with the number of kernels that are compiled, and of all, in the block.
+    """Within the block, call ``listener(done, total)`` as the kernels of a program are compiled.
 
-    They are called for kernels of other threads' programs, too.
+    It is called for programs of other threads, too.
 
     Args:
-      listener: is called in the threads that compile.
+      listener: takes the number of the program's kernels that are compiled, and the number of all
+        its kernels; called in the threads that compile.
     """
     _listeners.append(listener)
     try:

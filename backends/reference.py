@@ -1,6 +1,6 @@
 """The reference evaluator, which runs functions of the dialect with NumPy.
 
-It runs eager calls on the CPU and is the oracle of every test. A function is prepared once as a
+It runs eager calls on the CPU and is the oracle of the tests. A function is prepared once as a
 list of steps over numbered slots, so that a loop does not inspect the IR in each iteration.
 """
 

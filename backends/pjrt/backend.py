@@ -63,7 +63,7 @@ class PjrtBackend:
 
     Attributes:
       platform: the name of the plugin's platform.
-      partitions_programs: programs run on several devices; the plugin's compiler splits them.
+      partitions_programs: True: the plugin's compiler splits programs over several devices.
     """
 
     partitions_programs = True
@@ -176,7 +176,7 @@ class PjrtBackend:
         return executable
 
     def fingerprint(self) -> str:
-        """A hash of the plugin's version and devices: executables of one run on equals only."""
+        """A hash of the plugin's version and devices; executables run only where it is the same."""
         client = self.client
         kinds = sorted({device.device_kind for device in client.devices})
         # Plugins for processors do not check which instructions an executable uses.
@@ -287,7 +287,8 @@ profiling.instrument(PjrtBackend, "put", profiling.record_put)
 def _connected_client(plugin: Plugin, spec: PluginSpec) -> Client:
     """A client that finds those of other processes after `gnomon.distributed.initialize`.
 
-    In the options, ``{process}`` and ``{processes}`` are the index of this process and their count.
+    In the options, ``{process}`` is the index of this process, and ``{processes}`` the number of
+    processes.
     """
     connection = getattr(platforms.host_engine(), "connection", None)
     index, count = (0, 1) if connection is None else (connection.process_id, connection.count)

@@ -7,8 +7,8 @@ the table and fields at the end of the structs, and the sizes tell each side whi
 side knows.
 
 This module therefore describes the interface as data. `FUNCTIONS` lists the functions in the order
-of the table; only those with fields are called. `Api.call` fills a struct, calls the function, and
-raises `PjrtError`.
+of the table, with the fields of their structs, or None for those that are never called. `Api.call`
+fills a struct, calls the function, and raises `PjrtError`.
 
 All of this follows the header ``xla/pjrt/c/pjrt_c_api.h`` of the OpenXLA project.
 """

@@ -244,7 +244,8 @@ class Client:
     def close(self) -> None:
         """Frees everything that the client owns, including all buffers, and then the client.
 
-        Memory that NumPy arrays view stays until the process ends; then the client stays as well.
+        If NumPy arrays view memory of the client, this memory and the client stay until the process
+        ends.
         """
         if not self.usable:
             return

@@ -262,7 +262,10 @@ class Executable(Inspected):
         return results
 
     def _not_to_be_donated(self, buffers: Sequence[Sequence[Buffer]]) -> Any:
-        """The donated arguments that the program must copy, because NumPy arrays view them."""
+        """The donated arguments that the program must copy.
+
+        NumPy arrays view their memory, or it is passed for several arguments.
+        """
         for given in buffers:
             for index in self.donate:
                 # A view that only the buffer itself caches does not require a copy.

@@ -28,7 +28,7 @@ class Partitions:
     """How a program is partitioned over devices.
 
     Attributes:
-      devices: the ids of the devices, one for each partition.
+      devices: the numbers of the devices (see `shards.NUMBERS`), one for each partition.
       input_types, output_types: the types of the arguments and results on each device.
     """
 
@@ -72,7 +72,7 @@ def lower_for_xla(
         lowering.legalize(
             Pass(
                 "legalize-for-pjrt",
-                "rewrite what XLA's compilers have no code for",
+                "rewrite ops that XLA's compilers have no code for",
                 lambda module: legalize(
                     module, platform, kind, calls_python=python_calls is not None
                 ),

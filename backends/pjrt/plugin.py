@@ -48,7 +48,7 @@ def parse_plugins(text: str) -> tuple[PluginSpec, ...]:
     begin with ``xla_`` are the compiler's, the others the client's.
 
     Raises:
-      ValueError: an entry has no name or no path.
+      ValueError: an entry lacks a path, or a name that is an identifier.
 
     Example:
       >>> parse_plugins("xla_cpu:/lib/cpu.so?cpu_device_count=2")

@@ -126,8 +126,9 @@ GNOMON_INLINE C *gnomon_fft(int64_t n, const int *factors, const C *roots, C *x,
 }
 """
 
-# Bluestein's algorithm: jk = (j^2 + k^2 - (k - j)^2) / 2 makes a convolution of a transform, which
-# is computed by transforms of m numbers. turns[k] is the n-th root of unity to the power k^2 / 2.
+# Bluestein's algorithm: jk = (j^2 + k^2 - (k - j)^2) / 2 turns a transform into a convolution,
+# which is computed by transforms of m numbers. turns[k] is the n-th root of unity to the power
+# k^2 / 2.
 _CHIRP = """\
 GNOMON_INLINE void gnomon_chirp(int64_t n, int64_t m, const int *factors, const C *roots,
                                   const C *turns, C *spectrum, C *x, C *y) {

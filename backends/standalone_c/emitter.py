@@ -60,7 +60,7 @@ class _Scope:
 
     Attributes:
       number: identifies the scope.
-      remaining: how many operations of the block that are not written yet use a value.
+      remaining: for each value, the number of the block's unwritten operations that use it.
       values: the values that were bound in the block and are live.
       hints: the buffers in which values must be computed.
     """
@@ -183,8 +183,7 @@ class Emitter(Writer):
     def overwritable(self, operation: Operation, number: int) -> Buffer | None:
         """The buffer of an operand, if the operation that is written now may overwrite it.
 
-        Lazy values that read the buffer are computed first, and replace the operands of the
-        operation that they were.
+        Lazy values that read the buffer are computed first, and ``operation.operands`` is updated.
         """
         name, scope = operation.op.operands[number], self._scopes[-1]
         value = self._env[name]

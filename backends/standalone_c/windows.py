@@ -21,7 +21,7 @@ __all__ = ["WINDOWS"]
 
 
 def _dimensions(operation: Operation, rank: int) -> list[tuple[int, ...]]:
-    """Of each dimension: size, stride, dilations of base and window, and low padding."""
+    """The size, stride, dilations of base and window, and low padding of each dimension."""
     ones = (1,) * rank
     padding = operation.attribute("padding")
     edges = np.zeros((rank, 2), int) if padding is None else DENSE.decode(padding)

@@ -1,7 +1,7 @@
 """Hessenberg and tridiagonal reductions, and the tridiagonal solve, as loops.
 
-The definitions are those of the NumPy code in `dialects.linear_algebra.tridiagonal` and
-`reflectors`, which follows LAPACK.
+The definitions are those of the NumPy code in `gnomon_runtime.linear_algebra.reflectors` and
+`systems`, which follows LAPACK.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ Their lengths are the singular values, and the product V of the rotations has th
 vectors. The columns are paired as in a round-robin tournament (Brent & Luk 1985), so that half of
 the columns are rotated with the other half at once, as a batch of vectors. A sweep has n - 1
 rounds, and about ten sweeps suffice for any size, because the convergence is finally quadratic.
-The vectors are orthonormal, and the accuracy of small singular values is limited only by the
-largest.
+The vectors are orthonormal. The errors of all singular values are relative to the largest one.
 
 The right singular vectors of a Hermitian matrix that is shifted to be positive definite are its
 eigenvectors.
