@@ -5,7 +5,7 @@ looks for room only in the last one and four others, so a process that frees mor
 allocates again grows without bound. At the time of a call, IREE uses `malloc`.
 
 Programs with loops or branches on the host keep queued allocations: in some of them IREE's virtual
-  machine would otherwise lose a buffer, and the call would fail (``ref is null``).
+machine would otherwise lose a buffer, and the call would fail (``ref is null``).
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """

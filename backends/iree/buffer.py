@@ -102,7 +102,7 @@ class Pending:
         """Wait for its end.
 
         Raises:
-          ExecutionError: it failed.
+          ExecutionError, OutOfMemory: it failed.
         """
         try:
             if self.semaphore.query() < 1 and self.forks != forks():
@@ -252,11 +252,11 @@ class Buffer:
 
     @classmethod
     def from_numpy(cls, array: np.ndarray[Any, Any], device: Device | None = None) -> Buffer:
-        """Wrap an array without copying it.
+        """Wrap an array without copying it, unless its byte order is not this machine's.
 
-        A program that takes the buffer uses the array's memory in place if it is contiguous and
-        starts at a multiple of 16 bytes, as NumPy's own allocations do. Otherwise the first such
-        program copies it.
+        A program that takes the buffer uses the array's memory in place if it has at least 16 kB,
+        is contiguous, and starts at a multiple of 16 bytes, as NumPy's own allocations do.
+        Otherwise the first such program copies it.
 
         Args:
           array: an array of any shape, of a dtype that IREE supports.

@@ -124,7 +124,7 @@ def prestart(target: Target) -> None:
 
 
 def prestart_if_possible(target: Target) -> None:
-    """Start the compiler's process; the first compilation reports what prevents it."""
+    """Start the compiler's process; if that fails, the first compilation reports the reason."""
     with contextlib.suppress(CompilerUnavailable, OSError, ValueError):
         prestart(target)
 
@@ -184,10 +184,10 @@ def compile_artifact(
     cache: ExecutableCache | _DefaultCache | None = DEFAULT_CACHE,
     ignore_cache: bool = False,
 ) -> bytes:
-    """Compile a portable artifact whose entry is `func.func public @main`.
+    """Compile a program whose entry is `func.func public @main`.
 
     Args:
-      artifact: VHLO bytecode.
+      artifact: the program, as VHLO bytecode or as text for the compiler.
       target: the target.
       options: the options; by default those of a synchronous program.
       cache: the cache to look into, and to store the result in; None for no cache.

@@ -150,7 +150,9 @@ class LocatedCode:
 
 
 def emit_located(artifact: bytes, *, target: Target, options: CompileOptions) -> LocatedCode:
-    """Kernels and assembly of a program whose text has locations; it is compiled twice.
+    """Kernels and assembly of a program whose text has locations.
+
+    If the target has assembly, the program is compiled twice.
 
     Args:
       artifact: text of StableHLO with locations.

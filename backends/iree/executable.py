@@ -137,8 +137,9 @@ class Executable:
 
         Raises:
           TypeError: the number of arguments, a shape or a dtype is not the declared one.
+          ValueError: an argument is on another device.
           BufferDeletedError: an argument was deleted or donated before.
-          ExecutionError: the program, or one that computes an argument, failed.
+          ExecutionError, OutOfMemory: the program, or one that computes an argument, failed.
         """
         if len(args) != self._arity:
             raise TypeError(f"the program takes {self._arity} arguments, got {len(args)}")

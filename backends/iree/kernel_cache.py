@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 _MAX_PROCESSES = 8
 # This many kernels are worth starting another process, which takes a quarter of a second.
 _KERNELS_FOR_A_PROCESS = 4
-# Large enough that the fixed part of a compilation matters little, and small enough that processes
-# end at about the same time.
+# Batches are large enough that the fixed part of a compilation matters little, and small enough
+# that the processes end at about the same time.
 _BATCHES_FOR_A_PROCESS = 2
 _MAX_BATCH = 16
 

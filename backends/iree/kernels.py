@@ -103,7 +103,7 @@ def unpack(data: bytes) -> list[bytes]:
     return parts
 
 
-# ------------------------------------------------------------------------------------------ apart
+# -------------------------------------------------------------------------------------- splitting
 
 
 def split(ir: CompilerIR, module: int) -> list[Kernel]:
@@ -115,7 +115,8 @@ def split(ir: CompilerIR, module: int) -> list[Kernel]:
 
     Returns:
       The kernels; none if one of them cannot be compiled separately, because it has several
-      targets, values that are known only when the program is loaded, or imported functions.
+      targets, several functions with bodies, or values that are known only when the program is
+      loaded.
     """
     kernels = []
     for op in _executables(ir, module):
@@ -240,7 +241,7 @@ def _generalize(ir: CompilerIR, assumption: int) -> None:
     ir.set_attribute(assumption, "assumptions", new)
 
 
-# --------------------------------------------------------------------------------------- compiled
+# -------------------------------------------------------------------------------------- compiling
 
 
 def compile_batch(

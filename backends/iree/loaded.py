@@ -115,7 +115,7 @@ class LoadedProgram:
         return not (self.slow or self.unmeasured)
 
     def call(self, arguments: Any, results: Any, keep_alive: object) -> None:
-        """Run the program; in the main thread, an interrupt ends the call.
+        """Run the program; in the main thread, an interrupt ends a call expected to take long.
 
         Args:
           arguments, results: see `invoke`.

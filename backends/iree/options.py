@@ -50,9 +50,9 @@ class CompileOptions:
       opt_level: "O0" to "O3".
       data_tiling: whether to pack the operands of matrix multiplications into tiles.
       hoist_constants: whether to compute values that depend only on literals once, when the
-        program is loaded. It is off for programs with control flow, since the compiler lays out
-        the memory of hoisted loops wrongly (``invalid Read access range``, or an access out of
-        range when the program runs).
+        program is loaded. It is off for programs with loops or branches on the host, since the
+        compiler lays out the memory of hoisted loops wrongly (``invalid Read access range``, or an
+        access out of range when the program runs).
       timeout_s: the number of seconds after which the compiler is stopped; by default the
         environment's `GNOMON_COMPILE_TIMEOUT_S`, or 600.
       kernels_apart: whether to compile the kernels of a program for this machine's processor
@@ -114,8 +114,8 @@ _SYNC_DISPATCH_S = 0.7e-6
 _ASYNC_DISPATCH_S = 8e-6
 _ASYNC_CALL_S = 30e-6
 # A host call on the thread pool: the caller waits for the operands, and the threads for the caller.
-# Two idle cores compute cepstra, with a Fourier transform in the middle, in 0.50 ms instead of the
-# 0.57 of one, where the figures above promise 0.2 less; two busy ones in 0.91 instead of 0.65.
+# Cepstra, with a Fourier transform by NumPy in the middle, take 0.50 ms on two idle cores and 0.57
+# inline, although the figures above promise a gain of 0.2; on busy cores they take 0.91 and 0.65.
 _ASYNC_HOST_CALL_S = 250e-6
 # Below this many operations, packing costs as much as it gains (a 128 x 256 x 256 product: 3e7).
 _TILED_FLOPS = 3e7

@@ -1,7 +1,7 @@
 """The pipeline from a program of the gnomon dialect to the input of IREE's compiler.
 
 `IreeBackend` compiles the result of `Pipeline.lower`, and `gnomon-opt --pipeline=iree` prints it.
-An observer is called by name after each pass, and legalizations are passes.
+An observer is called after each pass, and legalizations are passes.
 
 MLIR's own pass manager also runs Python passes (``PassManager.add``), and propagates their
 exceptions. It is not used here, for these reasons. The pipeline is not a fixed sequence: between

@@ -26,8 +26,7 @@ class Plan:
     """How IREE compiles a program.
 
     Attributes:
-      code: the compiler's input: None for the portable artifact, or text if control flow runs on
-        the host or the device is described.
+      code: the compiler's input: None for the portable artifact, or text, see `CompilerInput`.
       options: the compiler's options.
       form: the form of its control flow; None if it has none.
       stepped: whether Python runs steps of it, see `steps`.

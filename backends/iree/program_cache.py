@@ -1,10 +1,11 @@
 """Programs that were compiled before, recognized as they were traced, before they are lowered.
 
-The cache of executables is keyed by the compiler's input, which takes the passes, the legalizations
-and the modules that define them to compute: more than half of the first call of a program that was
-compiled before. An entry of this module leads from the traced program to its executable. Its key is
-a hash of the program without locations, and of all else that determines the compiler's input: our
-code, the compiler's flags and version, the machine, and the libraries that programs may call.
+The cache of executables is keyed by the compiler's input. To compute that input, the passes and
+legalizations must be imported and run, which takes more than half of the first call of a program
+that was compiled before. An entry of this module leads from the traced program to its executable.
+Its key is a hash of the program without locations, and of all else that determines the compiler's
+input: our code, the compiler's flags and version, the machine, and the libraries that programs may
+call.
 
 Programs that call Python functions have no entries, since these functions exist in one process
 only.
@@ -71,7 +72,7 @@ def key_of(program: Program, target: Target) -> str | None:
 def find(key: str) -> tuple[KnownProgram, bytes] | None:
     """A program that was compiled before, and its executable; None if there is none.
 
-    An entry that cannot be read counts as none, as one that does not load.
+    An entry that cannot be read counts as none.
     """
     store = default_cache()
     entry = None if store is None else store.get(key)

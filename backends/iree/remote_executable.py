@@ -23,8 +23,8 @@ _RUN_AHEAD = 64
 class RemoteExecutable(Executable):
     """A program that runs on a device with separate memory.
 
-    A call returns when the program is queued, unless it calls Python. NumPy arguments are copied to
-    the device first, and the program waits for the copies there.
+    A call returns when the program is queued, unless Python runs a part of it. NumPy arguments are
+    copied to the device first, and the program waits for the copies there.
     """
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:

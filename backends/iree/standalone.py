@@ -138,7 +138,8 @@ def compile_standalone_for_all_sizes(
 def load_for_all_sizes(program: Program) -> tuple[SizedExecutable, list[Dimension]]:
     """Compile a program with symbolic dimensions once for all sizes, for this machine's CPU.
 
-    It is compiled for the level of the architecture, as in files, where dynamic shapes are tested.
+    It is compiled for a level of the architecture, as programs in files are, because the tests of
+    dynamic shapes use those targets.
 
     Raises:
       NotDynamic, UnsupportedOnTarget, CompilationError: see `compile_standalone_for_all_sizes`.

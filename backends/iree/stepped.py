@@ -1,8 +1,8 @@
 """Running stepped programs: loops and branches in Python around compiled pieces.
 
-Between pieces, values stay on the device. The host reads only conditions and indices, one number
-each. A slot is cleared after its last use, so that a value's memory is freed when a compiled
-program would free it.
+Between pieces, values stay on the device. Besides the operands of host functions, the host reads
+only conditions and indices, one number each. A slot is cleared after its last use, so that a
+value's memory is freed when a compiled program would free it.
 """
 
 from __future__ import annotations

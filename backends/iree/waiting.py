@@ -24,7 +24,7 @@ __all__ = ["wait_for"]
 _SHORTEST_S, _LONGEST_S = 20e-6, 1e-3
 # Programs that are about to end are worth a few questions without a sleep.
 _QUESTIONS = 4
-# Linux adds up to 50 us to a sleep, the thread's timer slack: the parameters of `prctl`.
+# Linux adds up to 50 us to a sleep, the thread's timer slack. `prctl` sets and gets it by these.
 _SET_TIMER_SLACK, _GET_TIMER_SLACK = 29, 30
 
 

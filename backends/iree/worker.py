@@ -4,17 +4,17 @@ It runs as a script and imports nothing of gnomon, so that it starts quickly. Fa
 compiler (an abort, a segmentation fault, a pass that never ends) do not affect the user's program.
 
 The conversation, in frames of a JSON header and a payload:
-    parent:  {"sys_path": [...], "process_flags": [...]}, or "serve" instead of the flags
+    parent:  {"sys_path": [...], "process_flags": [...], "serve": ""}
     worker:  {"ready": true}
     parent:  {"flags": [...]}, the artifact
     worker:  {"ok": true}, the executable      or  {"ok": false, "stage": "..."}
 If the flags say that kernels are compiled separately, the worker asks for them in between:
     worker:  {"kernels": n}, the texts
-    parent:  {"batch": name}, some of them     any number of times, to this worker or to others
+    parent:  {"batch": name}, some of them     any number of times; other workers also get "flags"
     worker:  {"ok": true}, the compiled batch  or  {"ok": false, "stage": "..."}
     parent:  {"places": [...]}, the batches    or  {"places": null} to compile it as a whole
-"serve" names a compiler other than IREE's, as ``module:function``: it takes the flags and the
-payload of a request, and returns the header and the payload of the reply.
+If "serve" is not empty, it names a compiler other than IREE's, as ``module:function``: it takes the
+flags and the payload of a request, and returns the header and the payload of the reply.
 Diagnostics go to standard error, for which the parent provides a file.
 """
 

@@ -60,7 +60,7 @@ def _generic(
     elements = [_type(x).element_type for x in (*operands, output)]
     for element in elements:
         if isinstance(element, ir.IntegerType) and not element.is_signless:
-            raise NotDynamic(f"an operation that names a size has the dtype {element}")
+            raise NotDynamic(f"an operation on a dynamic shape has the dtype {element}")
     location = ir.Location.unknown(context())
     block = op.regions[0].blocks.append(*elements, arg_locs=[location] * len(elements))
     with ir.InsertionPoint(block), location:

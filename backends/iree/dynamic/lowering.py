@@ -7,7 +7,8 @@ these holds, and is otherwise refined for the sizes of each call:
 - The rewrites on the gnomon dialect decide what they do without the sizes.
 - It has neither control flow nor calls of the host.
 - No array can be empty.
-- Lowered for given sizes, it needs none of the rewrites that run on StableHLO.
+- Lowered for sample sizes, it needs none of the rewrites of StableHLO that make results right,
+  except `constant-reductions`, which has a form for dynamic shapes.
 - Its ops are among `OPS`, its dtypes among `DTYPES` and the processor among `MACHINES`: tests run
   these at many sizes.
 """
@@ -58,7 +59,7 @@ DTYPES = frozenset({"f32", "i1", "i32", "ui32"})
 """The element types of arrays with symbolic dimensions with which tests run the ops."""
 
 MACHINES = frozenset({"x86_64"})
-"""The processors on which tests run them, as `platform.machine` names them."""
+"""The processors on which tests run the ops, as `platform.machine` names them."""
 
 _GUARDS = "constant-reductions"
 _WRONG = (Kind.MISCOMPILED, Kind.INACCURATE)

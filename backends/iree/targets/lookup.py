@@ -33,7 +33,7 @@ def target_names() -> list[str]:
 
 @functools.cache
 def find_target(name: str) -> Target:
-    """Returns the target with a name.
+    """The target with a name.
 
     Args:
       name: the name of a processor ("cpu" for this machine's, "x86-64-v3", "aarch64-linux", ...),

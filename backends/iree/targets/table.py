@@ -82,10 +82,10 @@ CPU = Target(
         ),
         Flag(
             "--iree-llvmcpu-reassociate-fp-reductions=true",
-            "sums have a lane for each number of a vector, instead of one order for all numbers: "
-            "170 ns an element become 3 in a softmax of 2000 rows of 2000, 0.8 become 0.2 in their "
-            "sums (sums of squares take up to twice as long). It belongs to the optimization "
-            "level, but an option of the process is not set by a program's",
+            "a sum is computed in the lanes of a vector, instead of element by element: 170 ns an "
+            "element become 3 in a softmax of 2000 rows of 2000, 0.8 become 0.2 in their sums "
+            "(sums of squares take up to twice as long). It belongs to the optimization level, but "
+            "the level of a program does not set options of the process",
         ),
         Flag(
             "--iree-llvmcpu-max-allowed-number-of-native-vectors=1024",
