@@ -113,7 +113,7 @@ class Body:
 
     @property
     def region_operations(self) -> list[ir.Operation]:
-        """Those of `operations` that have regions: in half the time, since most have none."""
+        """Those of `operations` that have regions; twice as fast to list, as most have none."""
         return [
             op.operation
             for op in self.block.operations

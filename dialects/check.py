@@ -2,7 +2,8 @@
 
 Like a callback, a check refers to a Python object by number: the function that formats the message
 from the payload, called only when the message is read. `passes.functionalize_checks` replaces
-checks by values; evaluating a check that remains raises an error.
+checks by values. A check that remains raises an error when it is evaluated and fails, and whenever
+it is lowered; a debug check that remains does nothing.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ collectives of StableHLO. Any other collective in a program to lower names an un
 
 Under a `shard_map` that checks varying axes, a value is *varying* over an axis if it may differ
 between its members, and *invariant* otherwise. Reductions whose names end in ``_invariant`` take
-varying values to invariant ones, and ``pvary`` is the identity from invariant to varying; each is
-the transpose of the other. ``psum`` gives every member its own copy of the sum, and is its own
-transpose.
+varying values to invariant ones, and ``pvary`` is the identity from invariant to varying.
+``psum_invariant`` and ``pvary`` are transposes of each other. ``psum`` gives every member its own
+copy of the sum, and is its own transpose.
 
 Reductions take several axis names. Collectives that move data take one; see
 `collective_movements`.

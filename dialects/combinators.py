@@ -277,7 +277,7 @@ def binary(
 
 
 def require_linear_in(inst: Instance, linear: Sequence[bool], *positions: int) -> None:
-    """Raise ``TypeError`` if an operand other than those at ``positions`` is linear: an index."""
+    """Raise ``TypeError`` if an index, an operand that is not at ``positions``, is linear."""
     for position, is_linear in enumerate(linear):
         if is_linear and position not in positions:
             raise TypeError(f"{inst.op.full_name} is not linear in operand {position}, an index")

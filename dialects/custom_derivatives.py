@@ -102,7 +102,7 @@ def without_tangents(inst: Instance) -> tuple[list[ir.Value], list[ir.Value | No
 
 
 def tangents_by_wrt(inst: Instance, tangents: Tangents) -> list[ir.Value]:
-    """The tangents of the arguments by which the op is differentiated, as arrays."""
+    """The tangents of the arguments ``wrt``; a symbolic zero becomes an array of zeros."""
     consts, wrt = inst.params["consts"], inst.params["wrt"]
     mask = [i - consts in wrt for i in range(len(inst.operands))]
     return instantiated(tangents, inst.operand_types, mask)
@@ -115,7 +115,10 @@ def rebuild_batched(
     bodies: Sequence[Body],
     batched_results: Sequence[bool],
 ) -> tuple[list[ir.Value], list[int | None]]:
-    """The op with batched bodies, whose batch dimensions are in front, and its batch dimensions."""
+    """Build the op with batched bodies; return its results and their batch dimensions.
+
+    The bodies take and return values whose batch dimension, if any, is in front.
+    """
     results = inst.op.build(in_front(operands, dims), inst.params, bodies)
     return results, [0 if batched else None for batched in batched_results]
 
@@ -135,7 +138,7 @@ def check_function(
 
 
 def _check_wrt(op: str, consts: int, wrt: Sequence[int], types: Sequence[TensorType]) -> None:
-    """Check that an op is differentiated by arguments of inexact dtypes."""
+    """Check that ``wrt`` names arguments of inexact dtypes."""
     arguments = types[consts:]
     for i in wrt:
         require(

@@ -59,7 +59,10 @@ def _infer_jvp(
 
 
 def _depends_through_bodies(body: Body, first: int) -> bool:
-    """Whether a region op or call uses a value that depends on arguments from ``first`` on."""
+    """Whether an op that may mix primals and tangents depends on arguments from ``first`` on.
+
+    Such ops are region ops, calls, and ops with a ``linearize`` rule.
+    """
     dependent = set(body.arguments[first:])
     for op in body.operations:
         if any(v in dependent for v in operands_of(op)):
@@ -108,7 +111,7 @@ def _batch_jvp(
         arguments = [*mapped, *(mapped[consts + i] for i in inst.params["wrt"])]
 
         def step(out: list[bool]) -> tuple[Body, list[bool]]:
-            """The rule, whose results are batched at least as the function's; those batched."""
+            """Batch the rule with at least the results ``out`` batched; return the mask of all."""
             forced = [*out, *chosen(out, inexact)]
             rule, batched = inst.engine.batch(inst.bodies[1], arguments, axis, forced)
             tangents = [bool(b) for b in spread(batched[len(out) :], inexact)]

@@ -86,7 +86,7 @@ def _reducer(
     """Declare a reduction over ``axes`` that keeps the dtype.
 
     Args:
-      name, doc, dtypes, jvp, transpose: see `Op`.
+      name, doc, dtypes, jvp, transpose: see `combinators.nary`.
       ufunc: the binary NumPy ufunc that combines elements.
       identity: maps a dtype to the identity of the reduction.
       combine: the StableHLO form of ``ufunc`` on scalars.

@@ -56,7 +56,8 @@ def fold_windows(
     The dimensions are folded one after the other, the last one first. This keeps the order within a
     window, so the function need not be commutative. Along one dimension, a window of twice a size
     combines two adjacent windows of that size, so a window of n elements takes about 2 log2(n)
-    combinations of whole arrays.
+    combinations of whole arrays. Windows of at most three elements, and windows that together have
+    no more elements than the array, are combined element by element instead.
 
     Args:
       parts: the dilated and padded values to combine, all of one shape.

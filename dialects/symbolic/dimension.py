@@ -183,7 +183,7 @@ class Dimension:
         self._hash = hash((polynomial, scope.number))
 
     def _operand(self, other: Any) -> Polynomial | None:
-        """The other operand as a polynomial; None if it is not an integer."""
+        """The other operand as a polynomial; None if it is neither a dimension nor an integer."""
         if isinstance(other, Dimension):
             if other.scope is not self.scope:
                 raise ValueError(
