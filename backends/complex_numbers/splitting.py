@@ -38,7 +38,7 @@ _COSTS = {
     **dict.fromkeys(("abs", "div"), 17),
     **dict.fromkeys(("mul", "square", "integer_pow"), 6),
 }
-_DEAR = frozenset(
+_EXPENSIVE = frozenset(
     {
         *("dot_general", "conv_general_dilated", "reduce_sum", "reduce_prod", "cumsum", "cumprod"),
         *("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "pow"),
@@ -68,7 +68,7 @@ def split_complex_numbers(
     bodies = [program.body(symbol_name(f)) for f in program.functions]
     if not any(mentions(body, is_complex) for body in bodies):
         return
-    splitter = _Splitter(rules, apart and _is_dear(bodies))
+    splitter = _Splitter(rules, apart and _is_expensive(bodies))
     for function in program.functions:
         name = symbol_name(function)
         body = program.body(name)
@@ -83,12 +83,12 @@ def split_complex_numbers(
     fold_constants(program)
 
 
-def _is_dear(bodies: Sequence[Body]) -> bool:
+def _is_expensive(bodies: Sequence[Body]) -> bool:
     """Whether a program's computation on each number costs more than a pass over memory."""
     cost = 0
     for op in chain.from_iterable(all_operations(body) for body in bodies):
         definition = lookup(op)
-        if definition.is_control_flow or definition.name in _DEAR:
+        if definition.is_control_flow or definition.name in _EXPENSIVE:
             return True
         values = [*operands_of(op), *results_of(op)]
         is_wide = any(is_complex(type_of(v).dtype) for v in values)

@@ -63,7 +63,7 @@ class XlaCpuBackend:
       connection: the connection to the other processes, if there are any.
 
     Attributes:
-      partitions_programs: programs run on several devices; XLA's compiler splits them.
+      partitions_programs: True: XLA's compiler splits programs over several devices.
     """
 
     partitions_programs = True

@@ -21,7 +21,7 @@ class DirectEntry {
     void clear();
 
   private:
-    // Whether the arrays to be donated are arrays, and none is passed twice.
+    // Whether the leaves to be donated are arrays, and none of them is passed twice.
     bool donatable(const References &leaves) const;
     bool push_leaves(const References &leaves, Launcher::Arguments &arguments) const;
     void donate(PyObject *array) const;

@@ -9,7 +9,7 @@
 
 namespace gnomon {
 
-// A lock that costs a tenth of `threading.Lock` where no other thread holds it.
+// A lock that costs a tenth of `threading.Lock` if no other thread holds it.
 class CallLock {
   public:
     CallLock();
@@ -26,8 +26,8 @@ class CallLock {
     PyThread_type_lock lock_;
 };
 
-// IREE's runtime is used through its Python objects, since it offers no C interface. Their
-// functions are called without a Python frame.
+// IREE's runtime is used through its Python objects, since its Python package exports no C
+// interface. Their functions are called without a Python frame.
 //
 // A launcher takes only the common case: a synchronous program without functions of Python, that
 // is expected to end soon, on arguments that are ready. It tells its caller when a call is not of

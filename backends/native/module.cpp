@@ -191,15 +191,15 @@ Raises:
             return leave_memory_uncleared(reinterpret_cast<const void *>(address), least);
         },
         "address"_a, "least"_a,
-        R"(Makes a library get memory of `least` bytes or more from malloc where it asks calloc.
+        R"(Makes a library get buffers of `least` bytes or more from malloc where it calls calloc.
 
 Only the first page is cleared. The library is the one that contains the address. Returns whether
-its calls of calloc could be redirected, which is so for ELF libraries on 64-bit Linux.)");
+its calls of calloc could be redirected; this works only for ELF libraries on 64-bit Linux.)");
     m.def(
         "count_staging", [](int change) { Dispatcher::staging += change; }, "change"_a,
         "Changes the number of traces in progress, in all threads, that stage all ops.");
 
-    nb::class_<CallLock>(m, "CallLock", "A lock for `with` that is quick where it is free.")
+    nb::class_<CallLock>(m, "CallLock", "A lock for `with` that is fast to acquire if it is free.")
         .def(nb::init<>())
         .def(
             "__enter__",

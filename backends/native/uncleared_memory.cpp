@@ -20,7 +20,7 @@ constexpr std::size_t cleared_bytes = 4096;
 std::size_t least_uncleared = std::numeric_limits<std::size_t>::max();
 
 void *allocate(std::size_t count, std::size_t size) {
-    // A buffer is one element; tables, whose elements start as zeros, are many.
+    // A buffer is requested as one element; tables, which must start as zeros, as many elements.
     if (count != 1 || size < least_uncleared)
         return std::calloc(count, size);
     void *memory = std::malloc(size);

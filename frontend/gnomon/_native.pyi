@@ -73,7 +73,7 @@ def count_staging(change: int) -> None:
 
 @final
 class CallLock:
-    """A lock for ``with`` that is quick where it is free."""
+    """A lock for ``with`` that is fast to acquire if it is free."""
 
     def __init__(self) -> None: ...
     def __enter__(self) -> None: ...

@@ -1,7 +1,7 @@
 """Programs that gnomon compiled, loaded and run without a compiler.
 
 It needs NumPy and IREE's runtime. `load` makes functions of a file, `read` only opens and checks
-it, and `Writer` makes one; docs/artifact_format.md documents the layout.
+it, and `Writer` writes one; docs/artifact_format.md documents the layout.
 """
 
 import importlib

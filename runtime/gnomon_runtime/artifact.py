@@ -231,7 +231,7 @@ class Artifact:
         return self._container.sections
 
     def entry(self, name: str | None = None) -> Entry:
-        """An entry by name; without one, the only one, or ``main``.
+        """An entry by name; by default the only one, except for those of vjps, or ``main``.
 
         Raises:
           KeyError: there is no such entry; the message lists the entries.

@@ -51,7 +51,7 @@ def save_state(path: str | os.PathLike[str], state: Any) -> None:
 
     Raises:
       TypeError: there is something else in it.
-      CheckpointError: the format has no such dtype.
+      CheckpointError: the format has no such dtype, or two arrays would have the same name.
     """
     found: dict[str, np.ndarray[Any, Any]] = {}
 

@@ -93,12 +93,12 @@ class Container:
 
     Args:
       data: the file's bytes, or a map of them.
-      name: the file's, for messages.
+      name: the file's name, for messages.
 
     Attributes:
       version: the version of the format.
       sections: the table.
-      digest: the checksum of the header, and by it of everything.
+      digest: the checksum of the header, and thereby of the whole file.
 
     Raises:
       NotAnArtifactError, ArtifactVersionError, ArtifactDamagedError: as their names say.

@@ -2,7 +2,8 @@
 
 IREE has no code for factorizations of matrices. A program calls an external function for each. The
 artifact's metadata lists the operation, the parameters and the types for the name of each function.
-IREE finds external functions in a module of its virtual machine; `HostModule` makes one of NumPy's.
+IREE finds external functions in a module of its virtual machine; `HostModule` makes such a module
+of the functions in NumPy.
 """
 
 from __future__ import annotations

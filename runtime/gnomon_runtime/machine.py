@@ -56,12 +56,12 @@ def choose_module(artifact: Artifact, entry: Entry, platform_name: str | None = 
     """The module of an entry to run here.
 
     Args:
-      artifact: whose entry it is.
+      artifact: the artifact of the entry.
       entry: the entry.
       platform_name: ``"cpu"``, ``"vulkan"``, ...; by default the CPU if there is a module for it.
 
     Returns:
-      If several are for the CPU, this is the one that uses most of its instructions.
+      The module; if several are for the CPU, the one that uses the most of its instruction sets.
 
     Raises:
       MissingModuleError: there is none; the message says why each was passed over.

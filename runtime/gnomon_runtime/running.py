@@ -81,7 +81,7 @@ def check_digest(artifact: Artifact, digest: str | None) -> None:
 
 
 class LoadedArtifact(Mapping[str, "Function"]):
-    """The functions of an artifact by name; it can be called itself if there is only one.
+    """The functions of an artifact by name; calling it calls the only one, or ``main``.
 
     Args:
       artifact: the artifact.
@@ -247,7 +247,11 @@ class Function:
 
         Raises:
           TypeError: structure, shapes or dtypes are not those that it was exported for.
+          ValueError: sizes do not fit the symbolic dimensions, or an array to be donated is passed
+            twice.
           MissingModuleError: the artifact has no module for this machine.
+          ArtifactIncompatibleError: the function is for several devices, or has symbolic dimensions
+            and no compiled module.
           ProgramError: the program failed.
         """
         entry = self.entry

@@ -41,7 +41,7 @@ class Node(NamedTuple):
 
     Attributes:
       type: the class.
-      flatten: from an instance to its children, and bytes that describe all else of it.
+      flatten: from an instance to its children, and bytes that describe the rest of it.
       unflatten: from those bytes and children to an instance.
     """
 
@@ -167,7 +167,7 @@ class Tree:
 
 
 def _parts(data: Any) -> tuple[str, list[Any], list[str]]:
-    """The kind of a node, its children, and what each is called below it."""
+    """The kind of a node, its children, and how a path names each of them."""
     if data is None:
         return "none", [], []
     if data == "*" and isinstance(data, str):

@@ -55,7 +55,7 @@ def pack(sections: Iterable[tuple[str, Any]]) -> list[Any]:
 def write_file(path: str | os.PathLike[str], parts: Sequence[Any]) -> None:
     """Write a file atomically: at any time it is either the old one or the new one, complete.
 
-    What is no regular file, such as a pipe or ``/dev/stdout``, is written in place.
+    A path that is not a regular file, such as a pipe or ``/dev/stdout``, is written in place.
 
     Raises:
       OSError: the file cannot be written; the error names it.
@@ -122,7 +122,7 @@ class Writer:
         return self._numbers[key]
 
     def add_weight(self, name: str, array: np.ndarray[Any, Any]) -> None:
-        """Add an array, which entries name.
+        """Add an array, to which entries refer by its name.
 
         Raises:
           ValueError: the name is taken, or artifacts have no such dtype.

@@ -130,7 +130,7 @@ def _slogdet(inst: Instance) -> list[ir.Value]:
 
 
 def reflector(column: ir.Value, j: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The reflector that maps the rows of a column from j on to a multiple of unit vector j.
+    """The reflector whose adjoint maps a column's rows from j on to a multiple of unit vector j.
 
     Returns:
       v, with zeros before row j and one there; tau; and the multiple, which is real.

@@ -2,8 +2,8 @@
 
 These are elimination and substitution. The functions are looked up, by the names that builds of
 NumPy give them, in the library that NumPy has loaded. If they are not found (Windows, Accelerate),
-`elimination` and `substitution` use NumPy operations. With LAPACK, factoring a matrix of 256 rows
-takes a tenth of that time.
+`elimination` and `substitution` use NumPy operations. LAPACK factors a matrix of 256 rows in a
+tenth of their time.
 
 A call costs two microseconds, so batches of many small matrices are left to NumPy operations,
 which process all matrices at once. Matrices of a middle size are computed by a copy of the library

@@ -1,6 +1,7 @@
 """Batched Householder reflectors in NumPy, with LAPACK's conventions.
 
-A reflector is ``H = I - tau v v^H`` with ``v[0] = 1``. Arrays have one batch dimension here.
+A reflector is ``H = I - tau v v^H`` with ``v[0] = 1``. Functions of one reflector take arrays with
+one batch dimension; those of whole matrices, any number.
 """
 
 from __future__ import annotations

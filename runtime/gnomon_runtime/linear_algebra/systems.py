@@ -1,4 +1,4 @@
-"""Linear systems and determinants, by factorizations that are not handed out."""
+"""Linear systems and determinants, by factorizations that are not returned."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ logger = logging.getLogger(__name__)
 
 _DOUBLE: Final = np.dtype(np.float64)
 _INT: Final = np.dtype(np.int64)
-# The dtypes of matrices, and those in which they are factored: NumPy's are those of double
-# precision, so that the results have all the digits of the narrower dtype.
+# The dtypes of matrices, and those in which they are factored: double precision, as in NumPy, so
+# that the results have all the digits of the narrower dtype.
 _WIDE: Final[dict[np.dtype, np.dtype]] = {
     np.dtype(np.float32): _DOUBLE,
     np.dtype(np.float64): _DOUBLE,
