@@ -5,8 +5,8 @@
 Linearizing a checkpoint gives two checkpoints. The first computes the results and the values that
 the policy saves. The second is linear in the tangents: it takes the operands and the saved values,
 and recomputes the other residuals. The second has the attribute ``differentiated``: when it is
-inlined, its operands pass through an optimization barrier, so that the compiler neither merges it
-with the first nor runs it before the cotangents are available.
+inlined, its operands pass through an optimization barrier unless ``prevent_cse`` is false, so that
+the compiler neither merges it with the first nor runs it before the cotangents are available.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def _parse(policy: str) -> list[tuple[Rule, list[str]]]:
 def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
     """A predicate that says whether a policy saves a value.
 
-    A result of a loop, branch or call is saved if the policy saves the value that the body yields.
+    A result of a call or region op other than ``while`` is saved if the policy saves the value that
+    the function or the first body yields.
     """
 
     return partial(_is_saved, policy, program)

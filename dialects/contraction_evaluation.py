@@ -111,9 +111,9 @@ def _multiplier(
 
 
 def _scale(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A product by a matrix of one element, for which NumPy calls BLAS's axpy.
+    """A product by a matrix of one element, without BLAS's axpy, which ``dot`` would call.
 
-    That omits products with zero, even if the other factor is infinite or nan.
+    axpy omits products with zero, even if the other factor is infinite or nan.
     """
     result: np.ndarray = np.multiply.outer(a[..., 0], b[0])
     return result

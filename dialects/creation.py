@@ -1,4 +1,4 @@
-"""Ops without operands: literals and index ramps."""
+"""Ops without operands: literals, sizes and index ramps."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _infer(
 def evaluate_on_host(
     op: Op, params: dict[str, Any], results: Sequence[TensorType], arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Evaluate an op and check that each result has the type that the program expects.
+    """Evaluate an op; convert its results to the expected dtypes and check their shapes.
 
     Args:
       op: an op with an ``evaluate`` rule.

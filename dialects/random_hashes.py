@@ -1,7 +1,8 @@
 """Further counter-based generators: Philox, four-word Threefry, and ``rng_bit_generator``.
 
 Each rule is written once, over a namespace ``f`` of elementwise and structural ops: `evaluated`
-for NumPy, `lowered` for StableHLO. Both use only 32-bit integers, which every target supports.
+for NumPy, `lowered` for StableHLO. The lowered hashes use only 32-bit integers, which every target
+supports.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ as an operand: ``dynamic_reshape`` instead of ``reshape``. `sized_form` chooses 
 every op that a lowering rule creates.
 
 While a function is lowered, `SizeValues` computes sizes from the dimensions of its arguments. They
-are computed in i64, where products of sizes do not overflow.
+are computed in i64, because products of sizes may overflow i32.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def partition(
     late_values = set(chosen(arguments, is_late))
     early_ops: list[ir.Operation] = []
     late_ops: list[ir.Operation] = []
-    # An op without operands (a literal, a ramp) is duplicated in both halves.
+    # An op without operands (a literal, a ramp) is cloned into each half that needs it.
     literals: dict[ir.Value, ir.Operation] = {}
     for op in body.operations:
         if has_effects(op):
@@ -312,7 +312,7 @@ def without_effects(body: Body) -> Body:
     """A copy of a body without its ops with effects.
 
     Raises:
-      TypeRuleError: a result depends on an op with effects.
+      TypeRuleError: an op with effects has results, or is a call.
     """
 
     def strip(body: Body, arguments: Sequence[ir.Value]) -> list[ir.Value]:

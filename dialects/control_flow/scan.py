@@ -208,8 +208,8 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     if not any(parts.out_nonzero):
         return rebuild(inst), [None] * result_count
 
-    # Values that depend on constants only are computed before the loop and never stacked. Ops that
-    # may not terminate stay inside, because a scan of length 0 must not run them.
+    # Values that depend on constants only are computed before the loop and never stacked. A scan of
+    # length 0 must not run ops that may not terminate, so there they stay inside.
     is_late = [False] * len(consts) + [True] * (len(carry) + len(xs))
     length = inst.params["length"]
     before, inner, _ = partition(

@@ -52,7 +52,7 @@ _BRANCH = """\
 
 branch = Op(
     name="branch",
-    doc="hold the body of one branch of a switch",
+    doc="hold one body of an op with any number of them, such as a branch of a switch",
     example=_BRANCH,
     operands=(),
     results=0,

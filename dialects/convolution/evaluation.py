@@ -1,7 +1,7 @@
 """Convolution in NumPy: lay out the windows as the rows of a matrix, and multiply (im2col).
 
 Groups of either kind become a leading batch dimension of the product. The matrix of windows is
-built for a few images at a time, so that it stays in the cache.
+built for a part of the windows at a time, so that it stays in the cache.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def _by_products(
     windows = _windows(geometry, x, kernel, sizes)
     batch, out_features = x.shape[1], w.shape[1]
 
-    # One window is a column of `terms`. Windows and terms keep their order in memory, and those
-    # that are closest in memory become the rows of the matrix.
+    # The dimensions `columns` number the windows, and the dimensions `terms` the elements of one.
+    # Both keep their order in memory; those that are closer in memory run along the matrix's rows.
     strides = windows.strides
     terms = sorted((2, *range(3, 3 + rank)), key=lambda d: -strides[d])
     columns = sorted((1, *range(3 + rank, 3 + 2 * rank)), key=lambda d: -strides[d])

@@ -57,7 +57,7 @@ MODES = ("clip", "fill", "promise_in_bounds")
 
 
 def default_fill_value(dtype: np.dtype) -> Any:
-    """The default fill value for reads out of bounds: NaN, or an extreme integer."""
+    """The default fill value for reads out of bounds: NaN, an extreme integer, or True."""
     if is_inexact(dtype):
         return np.array(np.nan, dtype)
     if dtype == BOOL:

@@ -398,7 +398,10 @@ def broadcast(x: ir.Value, shape: Dims, dims: Sequence[int]) -> ir.Value:
 
 
 def signed_indices(indices: ir.Value, operand: Dims) -> ir.Value:
-    """Convert indices to i32, or i64 for large operands, so that none wraps into bounds."""
+    """Convert indices to i32 so that none wraps into bounds; to i64 for large operands.
+
+    Indices of i64 stay as they are.
+    """
     type_ = type_of(indices)
     target: np.dtype = np.dtype(np.int64 if any(exceeds(n, LARGEST) for n in operand) else np.int32)
     if type_.dtype in SIGNED and type_.dtype.itemsize > target.itemsize:
