@@ -41,7 +41,7 @@ def documented() -> Iterator[tuple[str, _Documented, str]]:
 
 
 def parameters(node: _Documented) -> set[str] | None:
-    """The names of a function's parameters, or None if it takes any."""
+    """The names of a function's parameters; None for a class or with ``**kwargs``."""
     if isinstance(node, ast.ClassDef) or node.args.kwarg:
         return None
     arguments = node.args

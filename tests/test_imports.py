@@ -153,9 +153,9 @@ def complaints(found: Import) -> Iterator[str]:
         if here in ROOMS and there in ROOMS and ROOMS.index(there) > ROOMS.index(here):
             yield f"{at}: in the frontend imports run {' <- '.join(ROOMS)}"
         if found.target == "gnomon._native":
-            yield f"{at}: names of the native module are imported from gnomon._native"
+            yield f"{at}: import names from gnomon._native, not the module itself"
         if found.in_function:
-            yield f"{at} inside a function: a circle hidden, or a cost to be paid at the top"
+            yield f"{at} inside a function: this hides a cycle or a cost; import it at the top"
     if is_in(found.target, "torch_mlir") and found.importer != "gnomon.dialects.mlir":
         yield f"{at}: only gnomon.dialects.mlir names the bindings' package"
     knows_iree = any(is_in(found.importer, p) for p in ("gnomon.backends.iree", "gnomon_runtime"))

@@ -27,15 +27,17 @@ def unit(dtype: Any) -> float:
 
 
 def units_of_differences(step: float, dtype: Any = np.float64) -> float:
-    """The error in units of central differences, if f and its derivatives are of size one.
+    """The error of central differences in units, if f and its derivatives are of size one.
 
-    It is the square of the step, plus the rounding error of f divided by the step.
+    The error is the square of the step, plus the rounding error of f divided by the step.
     """
     return (step * step + unit(dtype) / step) / unit(dtype)
 
 
 def units_off(actual: Any, expected: Any, scale: Any = 0.0, dtype: Any = None) -> np.ndarray:
-    """The error of each element in units; infinite if only one of the two is finite.
+    """The error of each element in units; infinite if the two differ and are not both finite.
+
+    Elements of exact dtypes have an error of zero if they are equal, and of infinity otherwise.
 
     Args:
       actual: the result.

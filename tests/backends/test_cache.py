@@ -223,7 +223,7 @@ def test_files_of_other_users_are_not_used(cache: ExecutableCache, what: str) ->
 
 @needs_posix
 @pytest.mark.parametrize("kind", ["link", "pipe", "device", "folder", "huge"])
-def test_an_entry_is_a_regular_file_of_some_size(
+def test_an_entry_must_be_a_regular_file_within_the_bound(
     tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     cache = ExecutableCache(tmp_path / "cache", max_bytes=1000)

@@ -48,7 +48,7 @@ def double() -> Program:
     return program
 
 
-def test_gpu_is_the_first_platform_of_those_that_has_a_device(
+def test_gpu_is_the_first_gpu_platform_that_has_a_device(
     platform: NumpyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> Any:
@@ -71,7 +71,7 @@ def test_gpu_is_the_first_platform_of_those_that_has_a_device(
 
 
 @pytest.mark.parametrize("name", ["cpu", "fake"])
-def test_a_backend_has_the_face(name: str, platform: NumpyBackend) -> None:
+def test_a_backend_implements_the_interface(name: str, platform: NumpyBackend) -> None:
     backend: interface.Backend = platforms.backend(name)
     assert backend.platform == name
     devices = backend.devices()

@@ -13,7 +13,7 @@ from gnomon.backends.errors import BufferDeletedError, GnomonRuntimeError
 
 
 class MadeUp(SimpleNamespace):
-    """A device; compared by identity."""
+    """A device that can be hashed."""
 
     __hash__ = object.__hash__
 

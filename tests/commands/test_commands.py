@@ -1,4 +1,4 @@
-"""Ctrl-C ends the commands quietly, whether gnomon is still imported or runs."""
+"""Ctrl-C ends the commands quietly, while gnomon is still being imported and afterwards."""
 
 from __future__ import annotations
 

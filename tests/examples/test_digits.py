@@ -152,7 +152,7 @@ def test_all_that_it_compiles_is_compiled_for_other_machines(
 
 
 @needs_sklearn
-def test_every_run_is_the_same(digits: ModuleType) -> None:
+def test_the_data_are_split_in_the_same_way_in_every_run(digits: ModuleType) -> None:
     key = gnomon.random.key(3)
     for one, other in zip(digits.load_data(key)[0], digits.load_data(key)[0], strict=True):
         np.testing.assert_array_equal(one, other)

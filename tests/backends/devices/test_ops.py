@@ -1,7 +1,7 @@
 """The op table on devices with separate memory, compared with the evaluator.
 
-Each op's first row in two dtypes, several ops in one program; all rows and dtypes are slow, and a
-separate step of `.ci/run`.
+Each op's first row in two dtypes, several ops in one program. The ops in `DEAR`, and all rows and
+dtypes, are slow tests: a separate step of `.ci/run`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.backends.on_device import (
     few_cases_of,
 )
 
-# Long series and iterations, seconds to compile for each dtype: slow here.
+# Long series and iterations take seconds to compile for each dtype.
 DEAR = frozenset(
     (
         "fft",

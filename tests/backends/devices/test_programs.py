@@ -28,7 +28,7 @@ def third(f: Callable[..., Any]) -> Callable[..., Any]:
     return gn.grad(gn.grad(gn.grad(f)))
 
 
-# For Vulkan, without 64-bit types and with only those sorts that compile there.
+# Vulkan has no 64-bit types.
 NOT_ON_VULKAN = ("wide and narrow dtypes",)
 ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     **{name: program for name, program in PROGRAMS.items() if name not in NOT_ON_VULKAN},

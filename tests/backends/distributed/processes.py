@@ -58,7 +58,7 @@ def run_processes(
     timeout: float = 100,
     kill: Sequence[int] = (),
 ) -> list[Ended]:
-    """Run a program in several processes, each of which is connected with the others.
+    """Run a program in several processes, which are connected with each other.
 
     Args:
       program: the code after ``initialize``; it has ``gn``, ``gnp``, ``np``, ``P``, ``lax``,

@@ -23,7 +23,7 @@ def test_calls_of_python() -> None:
         values, _ = gn.jit(gnp.linalg.eig)(gnp.outer(local, local))
         assert np.allclose(values, [5, 0, 0], atol=1e-5)
 
-        # One process calls with whole arrays, the owner of the mesh's first device.
+        # Only the process that owns the mesh's first device calls Python, with whole arrays.
         mesh = gn.make_mesh((4,), ("a",), axis_types=(gn.sharding.AxisType.Auto,))
         x = gn.device_put(np.arange(8, dtype="f"), gn.NamedSharding(mesh, P("a")))
         eight = gn.ShapeDtypeStruct((8,), np.float32)

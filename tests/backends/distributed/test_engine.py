@@ -90,7 +90,7 @@ def test_the_executable_checks_its_arguments(devices: Any) -> None:
     assert executable.cost_analysis()["flops"] >= 3
 
 
-def test_neither_jax_nor_jaxlib_is_needed_until_then() -> None:
+def test_neither_jax_nor_jaxlib_is_needed_before_initialize() -> None:
     program = """
 import sys
 

@@ -214,7 +214,7 @@ def test_arrays_move_between_meshes_of_the_same_devices() -> None:
 
 def test_a_process_without_devices_in_the_mesh() -> None:
     ended = run_processes("""
-        # As JAX's guide to several processes: half of the devices, all of another process.
+        # The mesh has half of the devices, all of which are process 1's.
         mesh = gn.make_mesh((2,), ("a",), devices=gn.devices()[2:])
         x = gn.device_put(np.arange(8.0).reshape(2, 4), gn.NamedSharding(mesh, P("a")))
         assert len(x.addressable_shards) == (2 if process else 0)
@@ -226,7 +226,7 @@ def test_a_process_without_devices_in_the_mesh() -> None:
         else:
             assert total.addressable_shards == [] and total.shape == ()
             assert repr(total) == repr(eager) == "Array(shape=(), dtype=float32)"
-        # A mesh that is set holds what is made, and toy programs print their results.
+        # Under `set_mesh`, new arrays are over the whole mesh, and both processes can read a sum.
         with gn.set_mesh(gn.make_mesh((2, 2), ("i", "j"))):
             ones = gnp.ones((4, 4)) * gnp.arange(4.0)
             assert ones.is_fully_replicated and len(ones.sharding.device_set) == 4

@@ -97,13 +97,13 @@ def test_pmap_in_traced_functions_of_two_processes() -> None:
         empty = gn.jit(lambda x: gn.pmap(lambda x: x + 1)(x[:, :0]))(x)
         assert empty.shape == (4, 0)
 
-        # Rows of one process: over its own devices, and so are collectives.
+        # Rows of one process are mapped over its own devices; collectives are over these as well.
         own = rows * rows.sum(0)
         check(gn.jit(f)(rows), own)
         check(gn.grad(loss)(gnp.asarray(rows)), np.broadcast_to(2 * rows.sum(0), (2, 2)))
         check(gn.jit(lambda: f(rows))(), own)
         assert gn.jit(f)(rows).devices() == set(gn.local_devices())
-        # Outside, rows of one process are part of the rows of all.
+        # Without `jit`, the rows of one process are its part of the rows of all.
         check(f(rows), of_all[mine])
         assert gn.eval_shape(f, rows).shape == (2, 2)
         try:

@@ -21,7 +21,7 @@ class FakeArray:
 
 
 class Tracer:
-    """A leaf whose calls are not to be looked up."""
+    """A leaf that keeps a call from being looked up."""
 
 
 @dataclasses.dataclass

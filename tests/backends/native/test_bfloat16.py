@@ -73,6 +73,6 @@ def test_from_float64_rounds_once() -> None:
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_kernel_that_calls_it_runs() -> None:
-    """A histogram in bfloat16 needs one; it used to crash the process."""
+    """A histogram in bfloat16 needs such a conversion; it used to crash the process."""
     found = gn.jit(lambda x: gnp.histogram(x.astype(gnp.bfloat16), bins=3)[0])(gnp.arange(7))
     np.testing.assert_array_equal(np.asarray(found, np.float32), [2, 2, 3])

@@ -15,14 +15,14 @@ from tests.backends.native.caller import Caller
 
 
 class View:
-    """A view of IREE's."""
+    """The stand-in for a buffer view of IREE."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class Values(list):
-    """A list of results of IREE's."""
+    """The stand-in for a list of results of IREE."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__([None] * capacity)
@@ -67,7 +67,7 @@ DEVICE = object()
 
 
 class Program:
-    """A loaded program that adds up its arguments, and its launcher."""
+    """A loaded program, whose result is the list of its arguments' values, and its launcher."""
 
     def __init__(self, *, keeps_results: bool = True) -> None:
         self.state, self.lock, self.slow = "state", CallLock(), False
@@ -132,7 +132,7 @@ def test_a_call_and_its_result(program: Program) -> None:
 
 
 @pytest.mark.parametrize("keeps_results", [True, False])
-def test_the_list_of_results_is_kept_where_it_is_small(keeps_results: bool) -> None:
+def test_the_list_of_results_is_reused_if_it_is_kept(keeps_results: bool) -> None:
     program = Program(keeps_results=keeps_results)
     entry = program.entry()
     first, second = entry([1]), entry([2])
@@ -186,7 +186,7 @@ def test_buffers_that_python_handles(program: Program, buffer: Any) -> None:
     assert program.lists == []
 
 
-def test_memory_of_numpy(program: Program) -> None:
+def test_results_of_arguments_in_numpy_memory_are_copied(program: Program) -> None:
     result = program.entry()([Array(Buffer(1, DEVICE, _view=None, _array="memory"))])
     assert result._buffer._view.value == ("copied", [("state", "memory")])
 

@@ -45,7 +45,7 @@ def test_only_large_buffers_keep_what_was_in_memory() -> None:
     counts = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     first_small, second_small, _, second_large = map(int, counts.split())
     assert (first_small, second_small) == (0, 0)
-    # The first page, in which the buffer's description is, and no more.
+    # No more than the first pages, which have the buffer's description, is overwritten.
     assert large - 8192 <= second_large < large
 
 

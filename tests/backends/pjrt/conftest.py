@@ -24,7 +24,7 @@ def spec() -> PluginSpec:
 
 @pytest.fixture(scope="session")
 def backend(spec: PluginSpec) -> Iterator[PjrtBackend]:
-    """A backend on it, closed at the end."""
+    """A backend of the plugin, closed at the end of the session."""
     backend = PjrtBackend("xla_cpu", spec)
     yield backend
     backend.close()

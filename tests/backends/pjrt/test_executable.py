@@ -318,7 +318,7 @@ def test_a_process_ends_silently_with_everything_alive(tmp_path: Path) -> None:
 def test_a_forked_child_raises_a_named_error(tmp_path: Path) -> None:
     code = """
     import warnings
-    warnings.simplefilter("ignore")  # Python's own, of forks beside threads
+    warnings.simplefilter("ignore")  # Python warns of forks in processes with threads
     read = np.asarray(y)
     pid = os.fork()
     if pid == 0:

@@ -36,7 +36,7 @@ class Store:
 
 
 class Plugin:
-    """What a plugin does with the functions."""
+    """A stand-in for a plugin, which calls the functions and keeps their errors."""
 
     def __init__(self, store: Any) -> None:
         self.callbacks = KeyValueCallbacks(store, "prefix/")

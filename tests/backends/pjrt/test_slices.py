@@ -96,7 +96,7 @@ def test_shard_map_over_a_slice(mesh: Mesh) -> None:
 
 
 def test_constraints_and_closures(topology: topologies.TopologyDescription) -> None:
-    # The devices in another order, and explicit axes.
+    # The devices in another order.
     grid = np.array(topology.devices[::-1], dtype=object).reshape(4, 4)
     mesh = Mesh(grid, ("x", "y"), (AxisType.Auto,) * 2)
     table = np.arange(128.0, dtype=np.float32)
@@ -146,8 +146,8 @@ def test_topologies_that_are_not_known() -> None:
         topologies.get_topology_desc("v5e:4x4", "cpu")
     with pytest.raises(NotImplementedError, match=r"\['num_slices'\]"):
         topologies.get_topology_desc("v5e:4x4", "tpu", num_slices=2)
-    two = topologies.get_topology_desc("v5e:1x1")
+    single = topologies.get_topology_desc("v5e:1x1")
     with pytest.raises(ValueError, match="needs 4 devices, but there are 1"):
-        topologies.make_mesh(two, (4,), ("x",))
+        topologies.make_mesh(single, (4,), ("x",))
     with pytest.raises(NotImplementedError, match="contiguous_submeshes"):
-        topologies.make_mesh(two, (1,), ("x",), contiguous_submeshes=True)
+        topologies.make_mesh(single, (1,), ("x",), contiguous_submeshes=True)

@@ -1,4 +1,4 @@
-"""Random programs with updates in place, in C, equal the evaluator, argument by argument."""
+"""Random programs with updates in place, in C, equal the evaluator and keep their arguments."""
 
 from __future__ import annotations
 
