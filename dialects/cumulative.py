@@ -245,7 +245,7 @@ def _extremum_rule(name: str) -> Combine:
 
 cummax = _cumulative(
     "cummax",
-    doc="cumulative maxima along an axis, starting at the end if reverse; nan from the first nan on",
+    doc="cumulative maxima along an axis, starting at the end if reverse; nan from the first nan",
     dtypes=NUMERIC,
     ufunc=np.maximum,
     identity=lowest,
@@ -254,7 +254,7 @@ cummax = _cumulative(
 )
 cummin = _cumulative(
     "cummin",
-    doc="cumulative minima along an axis, starting at the end if reverse; nan from the first nan on",
+    doc="cumulative minima along an axis, starting at the end if reverse; nan from the first nan",
     dtypes=NUMERIC,
     ufunc=np.minimum,
     identity=highest,
