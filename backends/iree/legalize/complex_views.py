@@ -29,7 +29,7 @@ BITCAST = "flow.tensor.bitcast"
 """The compiler's op for a view of an array with elements of another type."""
 
 FEWEST = 1 << 14
-"""The least number of elements of an array of which the parts are copied.
+"""The least number of elements of an array whose parts are copied.
 
 Processor time of `abs` with the copies, in units of that without them: 1.2 for 4096 elements, 1.0
 for 8192, 0.4 for 50629; the smallest wall time for 2^20: 0.6. That of `x.real + 1`, which reads

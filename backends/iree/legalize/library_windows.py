@@ -58,7 +58,7 @@ class Windows:
 
 
 def windows_of(value: ir.Value) -> Windows | None:
-    """The windows of one array that a matrix consists of; None if it does not.
+    """The windows of one array that a matrix consists of; None for any other matrix.
 
     Only a matrix with one use qualifies: for any other use it would be stored anyway.
     """

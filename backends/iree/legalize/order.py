@@ -56,7 +56,8 @@ __all__ = ["LEGALIZATIONS"]
 
 LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
     (
-        # Rules, on the gnomon dialect. Within a stage they need no order: no two rewrite one op.
+        # On the gnomon dialect. The rules of a stage need no order: if two rewrite one op, one of
+        # them is a `SpecialCase`, which comes first.
         *small_matrices.LEGALIZATIONS,
         *contractions.LEGALIZATIONS,
         *host_ops.LEGALIZATIONS,

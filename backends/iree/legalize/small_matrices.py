@@ -308,7 +308,7 @@ def _cholesky(inst: Instance) -> Sequence[ir.Value]:
         pivot = elements[j][j]
         for k in range(j):
             pivot = _less(pivot, factor[j][k], factor[j][k])
-        # A pivot of nan is not a failure, as in LAPACK; the nan spreads.
+        # A pivot of nan is not a failure, as in OpenBLAS; the nan spreads.
         here = ops.not_(ops.le(pivot, zero))
         positive = here if positive is None else ops.and_(positive, here)
         factor[j][j] = ops.sqrt(pivot)

@@ -6,13 +6,13 @@ already reduced vector: it combines it once for each vector instead of once for 
 of ten times -1 is -1, -2 or -3, depending on the width of the vectors; see
 docs/upstream/reductions_of_constants.md.
 
-It is not enough to find the literals: IREE keeps folding until kernels are formed, for example ``(x
-  & 0) | 3``, ``x >= 0`` of unsigned numbers, or a select between equal values. So a value is
-  reduced unchanged only if it varies whatever IREE folds, see `varying_values`. A zero is added to
-  every other value. The compiler cannot see that it is zero, since it is read from memory like an
-  argument. That costs a microsecond per call, or ten in programs on the thread pool, and up to
-  doubles the time of a sum over cached data. The values that programs usually reduce should
-  therefore be known to vary (`test_constant_reductions` has a list).
+It is not enough to find the literals: IREE keeps folding until kernels are formed, for example
+``(x & 0) | 3``, ``x >= 0`` of unsigned numbers, or a select between equal values. So a value is
+reduced unchanged only if it varies whatever IREE folds, see `varying_values`. A zero is added to
+every other value. The compiler cannot see that it is zero, since it is read from memory like an
+argument. That costs a microsecond per call, or ten in programs on the thread pool, and up to
+doubles the time of a sum over cached data. The values that programs usually reduce should therefore
+be known to vary (`test_constant_reductions` has a list).
 
 Extrema, ``and`` and ``or`` give the same result however often they combine the same number, and
 IREE does not vectorize complex numbers. It compiles products of matrices and convolutions

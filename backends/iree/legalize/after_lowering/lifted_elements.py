@@ -2,8 +2,8 @@
 
 IREE turns a reshape of a slice of one element, such as ``x[:1][:, None]`` of a vector, into a slice
 that adds dimensions, which is not valid IR (``expected rank to be smaller or equal to the other
-rank``). It does so if the element has several uses. If the array gets the dimensions instead, they
-are those of the slice as well.
+rank``). It does so if the element has several uses. If the dimensions are added to the array
+instead, its slice has them already.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SLICE, _DYNAMIC_SLICE = "stablehlo.slice", "stablehlo.dynamic_slice"
 
 
 def slice_reshaped_arrays(module: ir.Module, target: Target) -> bool:
-    """Exchange the reshapes of slices of one element that add dimensions, in place."""
+    """Reshape arrays before slices of one element whose reshapes add dimensions, in place."""
     lifted = [
         op
         for function in module.body.operations

@@ -6,9 +6,9 @@ binds 32 to a kernel, for CUDA and ROCm 16, but checks that only when the progra
 (``binding count 41 > 32`` for a stack of forty numbers computed from one).
 
 IREE forms these kernels at the top level of a function, from its end to its start. A kernel begins
-with the last scalar op that is in none yet, and takes every scalar op before it until it meets an
-op whose result an op that it passed over reads. A barrier is an op that it passes over. So a kernel
-ends at a barrier after a scalar op, if the barrier holds that op's result.
+with the last scalar op that is in none yet, takes the scalar ops before it, and passes over other
+ops. It ends before an op whose result is read by one that it passed over. A barrier is passed over.
+So a kernel ends at a barrier after a scalar op, if the barrier holds that op's result.
 
 This module forms the kernels in the same order, and ends each before it has too many buffers. Some
 ops move before IREE forms kernels, because they are fused with the ops that read their results.
@@ -104,7 +104,7 @@ def _is_single(value: ir.Value) -> bool:
 def _ends(ops: Sequence[ir.Operation], scalar: Sequence[bool]) -> dict[int, int]:
     """For each op that stays in its place, the last op whose result it reads, by position.
 
-    No kernel contains scalar ops both after the one and at or before the other.
+    No kernel contains scalar ops both after the staying op and at or before that last op.
     """
     ends: dict[int, int] = {}
     makers: dict[ir.Value, int] = {}

@@ -18,8 +18,8 @@ from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "store_padded_spreads", "store_spread_updates"]
 
-# Ops that the compiler moves past others.
 _PAD = "stablehlo.pad"
+# Ops that the compiler moves past others.
 _MOVES = frozenset({"stablehlo.reshape", "stablehlo.transpose", "stablehlo.slice"})
 
 

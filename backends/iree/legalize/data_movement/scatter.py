@@ -14,7 +14,7 @@ The faults of IREE 3.13, and the remedies:
 - An array that is updated by a slice of itself is overwritten while it is read. A barrier precedes
   the update.
 - An argument whose last use is an update is overwritten, although it belongs to the caller. The
-  update works on a copy.
+  update works on a copy (`in_place`).
 - Unsigned integers and bools: see `storage`.
 """
 

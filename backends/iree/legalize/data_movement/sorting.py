@@ -248,7 +248,7 @@ def _sort(inst: Instance, target: Target) -> Sequence[ir.Value] | None:
 def _first(keys: ir.Value, k: int, target: Target) -> ir.Value:
     """The positions of the ``k`` largest keys of each row, in descending order."""
     if selects(type_of(keys), k, target):
-        # This is what the op is lowered to, which becomes a kernel.
+        # `array_kernels.single_ops` makes a kernel of what this op is lowered to.
         return ops.top_k(keys, k=k, axis=1)[1]
     return slice_along(_permutation([ops.not_(keys)], target), 1, 0, k)
 

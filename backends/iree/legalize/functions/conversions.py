@@ -25,7 +25,8 @@ def _to_bfloat16(x: ir.Value) -> ir.Value:
     """An f32 value rounded to bf16, with a barrier that keeps the conversion from being fused.
 
     LLVM fuses a conversion to f32 with a following one to bf16 into a call of ``__truncsfbf2``,
-    which no library on the machine provides: the first call of the kernel would end the process.
+    which no library of the system provides. Our native module does, but a program for another
+    machine cannot call it.
     """
     return ops.convert(ops.optimization_barrier(x)[0], dtype=bfloat16)
 

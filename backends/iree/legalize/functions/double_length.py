@@ -27,7 +27,8 @@ class Format:
       dtype: the format.
       integer: the signed integer of its width.
       mantissa: the number of bits of the mantissa that are stored.
-      low: the number of bits in the lower half of a mantissa; products of halves are exact.
+      low: the number of bits in the lower half of a mantissa; products of halves are exact, up to
+        the last bit of that of two lower halves in f64.
       ln2_high, ln2_low: log(2) in two parts; the first has so few bits that its product with an
         exponent is exact.
       terms: the number of terms of the logarithm's series.

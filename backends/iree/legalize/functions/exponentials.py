@@ -34,7 +34,8 @@ class _Tables:
     """Polynomials for a format: interpolations at Chebyshev's points, the lowest power first.
 
     Attributes:
-      exp: ``(exp(r) - 1 - r) / r**2`` in ``r``, for ``r`` up to log(2) / 2 in absolute value.
+      exp: ``(exp(r) - 1 - r) / r**2`` in ``r``, for ``r`` up to log(2) / 2 in absolute value; in
+        f64 its Taylor polynomial.
       sinh: ``(sinh(x) / x - 1) / x**2`` in ``x**2``, up to 1.
       tanh: ``(tanh(x) / x - 1) / x**2`` in ``x**2``, up to 0.36.
     """
@@ -180,8 +181,8 @@ _TOP = 87.0
 def compilers_exp(x: ir.Value) -> ir.Value:
     """Exponential by the compiler's code for f32, which is within one unit up to 88.3.
 
-    It counts as one op in the size of a kernel, and compiles in a third of the time. For an f64
-    value, for which the compiler would call a library, this is `exp`.
+    It counts as few ops in the size of a kernel (`long_fusions`), and compiles in a third of the
+    time. For an f64 value, for which the compiler would call a library, this is `exp`.
     """
     if type_of(x).dtype != np.float32:
         return exp(x)
@@ -208,7 +209,7 @@ def _half_exp(size: ir.Value, exp: Emit) -> ir.Value:
     if dtype == np.float32:
         is_top, shift, rest = ops.gt(size, full_like(size, _TOP)), _SHIFT, _SHIFT_REST
     else:
-        # The shift is log(2) in 33 bits.
+        # The shift is 2 log(2) in 32 bits.
         format_ = format_of(size)
         is_top, shift = ops.gt(size, full_like(size, 700.0)), 2 * format_.ln2_high
         rest = math.exp(-2 * format_.ln2_low)

@@ -2,7 +2,8 @@
 
 Their algorithms contain loops and elementary functions that must be legalized in turn, so the
 expansion comes first. Incomplete gamma and beta functions need f64; for targets without it, Python
-computes them. Series that lose digits in f32 are computed in f64 on targets that have it.
+computes them, or they are refused where it cannot be called. Series that lose digits in f32 are
+computed in f64 on targets that have it.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def _expanded(algorithm: Callable[..., ir.Value]) -> Rule:
 class _RoundedToF32:
     """The dialect's ops on f64, for results that are rounded to f32 or less.
 
-    They need neither corrections by rounding errors nor a power with all the digits of f64: for a
-    non-negative number, `exp(y log(x))` is accurate enough, with a third of the code.
+    Such results need neither corrections by rounding errors nor a power with all the digits of f64:
+    for a non-negative number, `exp(y log(x))` is accurate enough, with a third of the code.
     """
 
     keeps_errors = False

@@ -195,7 +195,8 @@ LEGALIZATIONS = (
         name="functions",
         stage=Stage.REWRITE,
         kind=Kind.MISCOMPILED,
-        doc="write elementary functions to within a few units in the last place, f32 by way of f64",
+        doc="write elementary functions to within a few units in the last place; sines, cube roots "
+        "and powers of f32 by way of f64",
         upstream=f"{_LOSES_DIGITS}; for f64 it calls a library, or refuses the function",
         texts=("powers", "sines_of_large_arguments", "cube_roots", "quadrants_of_atan2"),
         reproducer="`sin(3e7)` of f32 is wrong",
