@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: sums, products, quotients, signs, integer powers."""
+"""Elementwise arithmetic: sums, products, quotients, squares, signs, rounding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The regularized incomplete beta function.
 
-It is computed by the continued fraction of DLMF 8.17.22, which converges on one side of the mean of
-the beta distribution; the other side follows by symmetry.
+It is computed by the continued fraction of DLMF 8.17.22, which converges fast on one side of the
+mean of the beta distribution; the other side follows by symmetry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gnomon.dialects.types import FLOATING
 
 Value = Any
 
-# The most terms of a fraction; parameters that need more give nan.
+# The most pairs of terms of a fraction; parameters that need over 1.5 times as many give nan.
 _MOST_TERMS = 1e5
 
 
@@ -77,7 +77,7 @@ def _terms(o: Any, a: Value, b: Value, x: Value) -> Value:
     rate = o.log(o.div(o.add(number(1), root), o.sub(number(1), root)))
     far = o.div(number(18.75), rate)
     far = o.min(far, o.add(number(24), o.mul(number(2.2), o.sqrt(o.max(a, b)))))
-    # Around the mean, it begins as slowly as the smaller parameter is large.
+    # Around the mean, the fraction converges the later the larger the smaller parameter is.
     near = o.mul(number(2.2), o.sqrt(o.div(o.min(a, b), o.add(number(1), _smaller_ratio(o, a, b)))))
     return o.floor(o.add(o.add(far, near), number(8)))
 

@@ -1,7 +1,7 @@
 """Arithmetic with twice the digits of a format, for the few steps that would lose the last digits.
 
 A `Pair` is the unevaluated sum of two numbers of one format. The functions take a namespace of
-ops, as the algorithms do that use them: `evaluated`, `lowered` or `emitted`. A namespace whose
+ops, like the algorithms that use them: `evaluated`, `lowered` or `emitted`. A namespace whose
 ``keeps_errors`` is false serves results that are rounded to a narrower format; there all low parts
 are absent, and nothing is computed for them.
 

@@ -155,7 +155,7 @@ def both(
     Args:
       name: the name of the op.
       algorithm: a function of a namespace of ops and of the operands.
-      wide: whether f32 is also computed in f64.
+      wide: whether evaluation computes f32 in f64, too.
       first: see `Series`.
     """
     series = SERIES[f"gnomon.{name}"] = Series(algorithm, wide, first)
@@ -246,7 +246,7 @@ def _loop_emitted(
 
 
 class _Emitted:
-    """The ops of the dialect as functions: `lowered` for backends that cannot use StableHLO's."""
+    """The ops of the dialect as functions: like `lowered`, but emits ops of the dialect."""
 
     loop = staticmethod(_loop_emitted)
     full_like = staticmethod(emit.full_like)

@@ -94,7 +94,7 @@ def _stirling(o: Any, y: Value, logarithm_of_y: Pair) -> Pair:
 
 
 def _lgamma_positive(o: Any, y: Value) -> tuple[Pair, Value]:
-    """The lgamma of a number of at least one half, and about its slope."""
+    """The lgamma of a number of at least one half, and an approximation of its slope."""
     one, zero = o.full_like(y, 1), o.full_like(y, 0)
     # Shift into [1.5, 2.5): up by one, or down while accumulating the product of the factors.
     is_small, is_far = o.lt(y, o.full_like(y, 1.5)), o.ge(y, o.full_like(y, _FAR))

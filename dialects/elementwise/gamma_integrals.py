@@ -5,9 +5,9 @@ derivative (dP/da) / -p of a sample with respect to a, where p = x**a exp(-x) / 
 density of the gamma distribution, is computed without p, which may underflow. There are three
 regions:
 
-- x < a + 1: a power series of P;
 - a > 10 000 and x within a tenth of it: Temme's uniform expansion, because the other methods need
   thousands of terms;
+- otherwise, x < a + 1: a power series of P;
 - otherwise: a continued fraction of Q.
 
 NIST Digital Library of Mathematical Functions, sections 8.7, 8.9, 8.12; M. Figurnov, S. Mohamed,

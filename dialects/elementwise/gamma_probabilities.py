@@ -4,12 +4,12 @@ With the weight w = x**a exp(-x) / gamma(a), there are four methods:
 
 - a > 50 and x within 0.3 a of it: Temme's uniform expansion, which needs no loop;
 - a < 1 and x < 0.5, for Q: a formula without the cancellation of 1 - P, as Q tends to 0 with a;
-- x < max(a, 1): a power series of P / w;
+- x < max(a, 1), for Q only if a >= 1: a power series of P / w;
 - otherwise: a continued fraction of Q / w.
 
 The series and the fraction are evaluated from the last term to the first, so that the rounding
-errors of most terms are damped. In f64 those of the others are kept. P and Q that are not computed
-directly are the rest to 1, and never less than about a third.
+errors of most terms are damped. In f64 those of the others are kept. A P or Q that is not computed
+directly is 1 minus the other, and never less than about a third.
 
 NIST Digital Library of Mathematical Functions, sections 8.7, 8.9, 8.12.
 """
