@@ -21,7 +21,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             f"--print-ir-{when}-all", action="store_true", help=f"print {when} each pass"
         )
         parser.add_argument(
-            f"--print-ir-{when}", default="", help=f"print {when} these passes, by commas"
+            f"--print-ir-{when}",
+            default="",
+            help=f"print {when} these passes, separated by commas",
         )
     parser.add_argument("--timing", action="store_true", help="print the time of each pass")
     parser.add_argument(

@@ -341,7 +341,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; the exit status is 1 if something grew."""
     parser = argparse.ArgumentParser(description="Memory and descriptors of long runs stay flat.")
     parser.add_argument("--scale", type=float, default=1.0, help="the fraction of the long run")
-    parser.add_argument("--only", default=",".join(SCENARIOS), help="scenarios, by commas")
+    parser.add_argument("--only", default=",".join(SCENARIOS), help="separated by commas")
     options = parser.parse_args(arguments)
     leaked = False
     for outcome in soak(options.only.split(","), options.scale):

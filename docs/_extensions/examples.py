@@ -35,7 +35,7 @@ if "matplotlib.pyplot" in sys.modules:
 
 
 def run_example(program: Path, prefix: Path) -> str:
-    """Run an example and save its figures under a prefix; what it printed.
+    """Run an example, save its figures under a prefix, and return what it printed.
 
     Raises:
       ExtensionError: it failed.

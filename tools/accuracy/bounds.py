@@ -39,7 +39,7 @@ class Function:
     Attributes:
       name: its qualified name in the library: ``lax.sin``.
       exact: its name among the exact functions, if that is different.
-      intervals: the intervals from which half of the points are drawn.
+      intervals: the intervals of interest, see `samples.numbers`.
       near: centers of further points.
       pairs: the kind of operands, for a function of several numbers.
       own: exceptions to `BOUND`, by dtype, or by dtype and way: ``float64``, ``float32 no f64``.
@@ -95,7 +95,7 @@ def _same(bound: float, *keys: str) -> dict[str, float]:
 
 _EXP = ((-104.0, 89.0), (-746.0, 710.0))
 _SUMS = "the sum of two numbers that cancel has the digits of the larger one"
-_ZEROS = "its negative zeros are differences of two large values"
+_ZEROS = "its zeros at negative operands are differences of two large values"
 _LIBRARY = (
     "the C library loses digits where a number of 309 digits is next to a multiple of pi/2; "
     "elsewhere it is within one unit"

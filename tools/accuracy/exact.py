@@ -1,4 +1,4 @@
-"""The exact values: from f64 for the narrow formats, from mpmath with 160 bits for f64.
+"""The exact values: from f64 for the narrower formats, from mpmath with 160 bits for f64.
 
 A reference value is the sum of two f64, so that it has more digits than the results.
 """
@@ -28,7 +28,7 @@ class Exact:
       wide: a function of f64 arrays, which decides where the result is infinite or nan.
       precise: a function of mpmath numbers.
       few: whether ``wide`` is too inaccurate near its zeros even for f32, so that the precise
-        function is used everywhere.
+        function is used for f32 as well as for f64.
       typed: whether ``wide`` is exact on operands in their own format.
     """
 

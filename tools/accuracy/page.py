@@ -31,7 +31,8 @@ value. The bound is {BOUND:g} units, except for functions with a bound of their 
 the end gives the reasons.
 
 A cell has the largest error that was found, and the operands at which it occurs. 16-bit formats are
-measured at every number, f32 at {{count}} points and f64 at {{fewer}}. Some of these points are
+measured at every number, f32 at about {{count}} points and f64 at about {{fewer}}; functions whose
+exact values take long to compute, at a quarter of these points or fewer. Some of these points are
 spread over all exponents, subnormal numbers included. Most are in the intervals where a function is
 commonly used. The rest are next to zeros, poles, ends of intervals, and the multiples (of `pi/2`,
 for example) by which an argument is reduced. Complex functions are measured at {{fewer}} points, a

@@ -42,7 +42,7 @@ def _from_parts(
 
 
 def _neighbours(dtype: np.dtype, centers: Iterable[float]) -> np.ndarray:
-    """The numbers one to 2**12 steps away from centers of both signs."""
+    """Centers of both signs, and numbers up to 2**12 steps away from them."""
     with np.errstate(over="ignore"):
         bits = np.array(list(centers), np.float64).astype(dtype).view(f"i{dtype.itemsize}")
     steps = [0, *(s * k for k in (1, 2, 3, 5, 16, 100, 4096) for s in (-1, 1))]
@@ -63,12 +63,13 @@ def numbers(
     near: Sequence[float] = (),
     seed: int = 0,
 ) -> np.ndarray:
-    """About ``count`` numbers of a format; all numbers of a 16-bit format.
+    """Numbers of a format, somewhat more than ``count``; all numbers of a 16-bit format.
 
     Args:
       dtype: the format.
-      count: the number of random points, of which two fifths are spread over all exponents.
-      intervals: the intervals of interest, which get half of the points.
+      count: two fifths of this number of points are spread over all exponents, and two fifths over
+        those in which most programs compute.
+      intervals: the intervals of interest, which get half as many points as ``count``.
       near: centers whose neighbours are added, with both signs.
       seed: the seed of the generator.
     """

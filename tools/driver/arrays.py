@@ -62,7 +62,8 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name, in the format of the path's suffix.
 
     Raises:
-      UsageError: the suffix is unknown, or the format cannot hold the arrays.
+      UsageError: the suffix is unknown, or there are several arrays for a ``.npy`` file.
+      DriverError: safetensors has no such dtype.
     """
     if path.endswith(".safetensors"):
         write_safetensors(path, arrays)

@@ -49,7 +49,7 @@ exit status:
   1  a program or a file is wrong, or the compiler refuses the program
   2  the command line is wrong
   3  results are not those expected (run --expect), or programs differ (diff)
-  4  a device, a compiler or a package is not here
+  4  a device, a compiler or a package is missing
 
 environment:
   GNOMON_CACHE_DIR  the folder of the cache of executables
@@ -101,8 +101,8 @@ def make_parser() -> argparse.ArgumentParser:
         doctor_command,
         """
         Check the packages, the cache, the linker, the compiler and every device, by compiling
-        and running a small program. Lines begin with ok, with -- for what is optional and not
-        here, and with !! for what is broken.
+        and running a small program. Lines begin with ok, with -- for what is optional and
+        missing, and with !! for what is broken.
         """,
     )
     sub = command("cache", "list or remove the executables kept on disk", cache_command)
@@ -183,7 +183,7 @@ def _add_run(command: Callable[..., argparse.ArgumentParser]) -> None:
     )
     sub.add_argument("--device", metavar="PLATFORM", help="where to run it (`gnomon devices`)")
     sub.add_argument(
-        "--evaluate", action="store_true", help="of MLIR: with NumPy, without compiling"
+        "--evaluate", action="store_true", help="evaluate MLIR with NumPy, without compiling"
     )
     sub.add_argument(
         "--output", metavar="FILE", help="write the results to a .npy, .npz or .safetensors file"

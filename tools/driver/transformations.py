@@ -25,7 +25,7 @@ __all__ = [
 
 # For each option, the function of gnomon and the help text.
 _OF_ARGUMENTS: Mapping[str, tuple[Callable[..., Any], str]] = {
-    "grad": (gnomon.grad, "differentiate, by arguments 0 or ARGNUMS"),
+    "grad": (gnomon.grad, "differentiate by argument 0, or by ARGNUMS"),
     "value-and-grad": (gnomon.value_and_grad, "the same, and return the value too"),
     "jacfwd": (gnomon.jacfwd, "the Jacobian by forward mode"),
     "jacrev": (gnomon.jacrev, "the Jacobian by reverse mode"),

@@ -3,10 +3,10 @@
     python -m gnomon.tools.fuzz --programs 10000 --output findings.txt
 
 runs the programs of the seeds 0 to 9999, in about an hour on one core. A seed is one program: a few
-  statements on small arrays, with or without x64, compiled for this processor or an older level of
-  it. `--batch-size` sets how many programs are compiled as one. This costs a quarter of the time,
-  and it is the harder test. A program that fails is run again alone, reduced, and printed as a
-  script.
+statements on small arrays, with or without x64, compiled for this processor or an older level of
+it. `--batch-size` sets how many programs are compiled as one. Compiling many as one takes a quarter
+of the time, and it is the harder test. A program that fails is run again alone, reduced, and
+printed as a script.
 
 `rules` defines templates of statements, `catalog` holds the API as such templates, and `program`
 programs as data. `operands`, `statements` and `nested` (loops, branches, transformations) draw the

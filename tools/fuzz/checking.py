@@ -1,4 +1,4 @@
-"""Checks a program: jitted as eager, and as JAX."""
+"""Checks a program: its jitted results are compared with eager results, and with JAX's."""
 
 from __future__ import annotations
 

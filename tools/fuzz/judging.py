@@ -239,7 +239,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def results_agree(values: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    """Whether two sequences of results are bitwise equal, except for the payloads of nans."""
+    """Whether all elements of two sequences of results are equal, where nans equal each other."""
     return all(same(a, b).all() for a, b in zip(values, others, strict=True))
 
 

@@ -14,7 +14,7 @@ from gnomon.tools.fuzz.rules import FLOAT, Rule, kind_of
 from gnomon.tools.fuzz.running import GNOMON
 from gnomon.tools.fuzz.statements import StatementGenerator
 
-# The kinds of statements that take functions, as often as they are drawn.
+# The kinds of statements that take functions, each repeated by how often it is drawn.
 NESTED = (
     "jit",
     "vmap",
