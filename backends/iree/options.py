@@ -50,9 +50,9 @@ class CompileOptions:
       opt_level: "O0" to "O3".
       data_tiling: whether to pack the operands of matrix multiplications into tiles.
       hoist_constants: whether to compute values that depend only on literals once, when the
-        program is loaded. It is off for programs with loops or branches on the host, since the
-        compiler lays out the memory of hoisted loops wrongly (``invalid Read access range``, or an
-        access out of range when the program runs).
+        program is loaded. It is off for programs with control flow, except in the form of guarded
+        loops, since the compiler lays out the memory of hoisted loops wrongly (``invalid Read
+        access range``, or an access out of range when the program runs).
       timeout_s: the number of seconds after which the compiler is stopped; by default the
         environment's `GNOMON_COMPILE_TIMEOUT_S`, or 600.
       kernels_apart: whether to compile the kernels of a program for this machine's processor

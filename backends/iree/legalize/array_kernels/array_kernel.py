@@ -41,11 +41,11 @@ PREFIX = "gnomon_loop_"
 """The prefix of the names of these kernels' executables."""
 
 # The most instructions by which a nest of loops in a kernel may on average take longer than a
-# separate kernel with several threads: about 4 us, less than a launch costs.
+# separate kernel with several threads: about 4 us, less than a launch on the thread pool costs.
 _LONGEST = 12000
-# What an access to an array costs in a separate kernel, in instructions, beside the instruction:
-# with 1024 x 1024 elements, steps of elementwise ops and of stencils take between 2.1 and 5 times
-# as much time of all cores in separate kernels as in one.
+# The cost of an access to an array in a separate kernel, in instructions, besides the access: with
+# 1024 x 1024 elements, steps of elementwise ops and of stencils take between 2.1 and 5 times as much
+# time of all cores in separate kernels as in one.
 _ACCESS = 4
 # The most instructions that a nest may take on average, however few separate kernels take. With
 # more, the arrays have several megabytes, and leave the caches.
@@ -150,8 +150,8 @@ def _is_op(value: ir.Value) -> bool:
 def _captured(op: ir.Operation) -> tuple[list[ir.Value], list[ir.Operation]]:
     """The arrays from outside that a loop reads, and the broadcasts of them that the kernel makes.
 
-    Loops read an array that repeats a few numbers from memory, unless the kernel itself repeats
-    them. Short rows are an exception: an array has longer vectors, which span several rows.
+    The kernel broadcasts them itself, since loops would read a broadcast array from memory. Arrays
+    with short rows are an exception: from memory, one vector reads several rows.
     """
     captured: dict[ir.Value, None] = {}
     repeated: list[ir.Operation] = []

@@ -130,7 +130,7 @@ class Kernel(Storage):
         return Splat(value, tuple(type_.shape))
 
     def stored(self, old: ir.Value) -> View:
-        """A value in memory, with its elements in row-major order."""
+        """A value in memory: where it is, or a copy if it is a number or a ramp."""
         layout = self.layout(old)
         if isinstance(layout, View) and layout.buffer is not None:
             return layout

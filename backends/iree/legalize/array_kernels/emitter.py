@@ -270,7 +270,7 @@ class Emitter:
 
     @contextmanager
     def repeated(self, times: float) -> Iterator[None]:
-        """Count the instructions emitted inside as run ``trips`` times."""
+        """Count the instructions emitted inside as run ``times`` times by the current block."""
         before = self.trips
         self.trips *= times
         yield

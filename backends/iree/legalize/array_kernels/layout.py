@@ -1,7 +1,7 @@
 """Where the elements of an array are: views of flat memory, ramps, and numbers repeated.
 
 The position of an element in memory is linear in its indices. So broadcasts, transposes, slices and
-    most reshapes move nothing: they only change strides.
+most reshapes move nothing: they only change strides.
 """
 
 from __future__ import annotations

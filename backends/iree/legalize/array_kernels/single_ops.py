@@ -51,7 +51,7 @@ def selects(type_: TensorType, k: int, target: Target) -> bool:
 
 
 def has_scatter_kernels(dtype: np.dtype, target: Target) -> bool:
-    """Whether a kernel scatters numbers of a dtype, of which some may be out of bounds."""
+    """Whether a kernel scatters numbers of a dtype, and skips those that are out of bounds."""
     return target.capabilities.host_memory and dtype.name in _SCATTERED
 
 

@@ -1,7 +1,7 @@
 """Scatters of rows in a kernel of vector code.
 
-The updates are applied one after the other, so those of one row may repeat in any order. A row that
-is out of bounds is skipped.
+The updates are applied one after the other, so a row may be updated several times. A row that is
+out of bounds is skipped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Repeated steps of small ops, rolled into a loop.
 
 Tracing unrolls a Python loop: five hundred steps of a product and a function are a thousand ops,
-    each a kernel to compile and to launch. As a loop they are compiled once, and the loop becomes
-    one kernel (`array_kernels`). So if a program repeats the same ops, each time on the results of
-    the repetition before, the repetitions become a loop.
+each a kernel to compile and to launch. As a loop they are compiled once, and the loop becomes one
+kernel (`array_kernels`). So if a program repeats the same ops, each time on the results of the
+repetition before, the repetitions become a loop.
 
 Only steps of small ops are rolled. With more work in each op, launching a kernel costs little, and
 kernels with several threads are faster. Steps of elementwise ops alone are one kernel already.

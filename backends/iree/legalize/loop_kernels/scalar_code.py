@@ -171,7 +171,7 @@ def _binary(name: str) -> Emit:
 
 
 def _quotient(op: ir.Operation, v: list[ir.Value], of_floats: str, of_ints: str) -> ir.Value:
-    """A quotient or remainder, with the results that StableHLO defines for zero and overflow."""
+    """A quotient or remainder, with defined results for division by zero and overflow."""
     x, y = v
     kind, type_ = _kind(op), x.type
     if kind == "f":

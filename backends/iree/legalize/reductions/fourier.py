@@ -3,7 +3,8 @@
 IREE 3.13 compiles a few transforms of powers of two, and rejects all other lengths, numbers of
 dimensions and dtypes. Here a transform along one dimension is
 
-- one product with the matrix of the transform, up to `_DIRECT` points;
+- one product with the matrix of the transform, up to `_DIRECT` points, or `_DIRECT_PRIME` if their
+  number is prime;
 - for a length ``p * q``: transforms of length ``p``, twiddle factors, transforms of length ``q``;
 - for a large prime: a convolution with a chirp (Bluestein), by transforms of a power of two.
 

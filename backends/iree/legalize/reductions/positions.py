@@ -3,7 +3,7 @@
 IREE computes an element and its position together, by a reduction with two results, and vectorizes
 no such reduction. So the extremum is taken first, and then the smallest position of an element that
 equals it, or that is not a number: an extremum of elements of which one is nan is nan, and equals
-none. Both reductions read the operand, which costs less than the scalars: ``argmin(x, -1)`` of
+none. Both reductions read the operand, which costs less than scalar code: ``argmin(x, -1)`` of
 f32[4096,16] takes 55 us instead of 440, that of f32[1000,1000] 0.45 ms instead of 3.4.
 """
 

@@ -65,9 +65,9 @@ def _before_moves(value: ir.Value) -> ir.Value:
 
 
 def _are_products_of_arrays(terms: ir.Value) -> bool:
-    """Whether values are floating-point products, no factor of which is repeated.
+    """Whether values are floating-point products of two different arrays, neither broadcast.
 
-    A product with repeated factors is a contraction like that of two matrices.
+    A product with a broadcast factor is a contraction like that of two matrices.
     """
     terms = _before_moves(terms)
     if isinstance(terms.owner, ir.Block) or name_of(terms.owner) != "mul":
