@@ -67,7 +67,9 @@ def set_context(context: object) -> None:
     None if it differs between threads, or if operands are checked.
     """
 
-def leave_memory_uncleared(address: int, least: int) -> bool: ...
+def leave_memory_uncleared(address: int, least: int) -> bool:
+    """Makes the library at an address get ``least`` bytes or more from malloc, not calloc."""
+
 def count_staging(change: int) -> None:
     """Changes the number of traces in progress, in all threads, that stage all ops."""
 

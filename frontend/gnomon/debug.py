@@ -225,8 +225,8 @@ def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:
 
     The debugger is ``sys.breakpointhook`` (`pdb`, or the one that ``PYTHONBREAKPOINT`` names). When
     a compiled program runs, the frame of the caller no longer exists. So the debugger stops in a
-    function ``variables``, whose local variables are those of the caller, with arrays instead of
-    tracers.
+    function of gnomon with one local variable, ``variables``: a dict with those of the caller's
+    local variables that are arrays or pytrees of arrays, with concrete arrays instead of tracers.
 
     Args:
       ordered: see `callback`.

@@ -1,4 +1,4 @@
-"""The errors that gnomon defines; the docstring of each says what to do about it."""
+"""The errors that gnomon defines; the docstring of each says when it is raised."""
 
 from gnomon._diagnostics.errors import (
     ConcretizationTypeError,

@@ -176,7 +176,9 @@ def scale_and_translate(
     antialias: bool = True,
     precision: PrecisionLike = lax.Precision.HIGHEST,
 ) -> Array:
-    """Scale and translate an image: pixel ``i`` moves to ``i * scale + translation``.
+    """Scale and translate an image: the point ``x`` moves to ``x * scale + translation``.
+
+    The center of pixel ``i`` is the point ``i + 0.5``.
 
     Args:
       image: an array; integers become floats.
@@ -189,6 +191,12 @@ def scale_and_translate(
       precision: the precision of the contractions.
     Raises:
       ValueError: shapes do not fit, or the method is nearest.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x, one = gnp.arange(4.0), gnp.ones(1)
+      >>> scale_and_translate(x, (4,), (0,), one, one, "linear")
+      Array([0., 0., 1., 2.], dtype=float32)
     """
     x = _image(image, shape, "scale_and_translate")
     shape = as_shape("scale_and_translate", shape)

@@ -37,6 +37,7 @@ def segment_sum(
     Returns:
       An array of shape ``(num_segments, ...)``; a segment without rows holds 0.
     Raises:
+      TypeError: the ids are not integers.
       ValueError: shapes do not fit, or the number of segments is not known.
 
     Example:

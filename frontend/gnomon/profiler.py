@@ -98,7 +98,8 @@ def start_trace(
     Args:
       log_dir: the folder for profiles. Each becomes a folder ``plugins/profile/TIME`` in it, with
         ``HOST.xplane.pb`` for TensorBoard and ``HOST.trace.json.gz`` for Perfetto.
-      create_perfetto_link: ignored; open the file instead.
+      create_perfetto_link: warns that gnomon serves no files, and writes the same file as
+        ``create_perfetto_trace``.
       create_perfetto_trace: also write the file under JAX's name, ``perfetto_trace.json.gz``.
       profiler_options: see `ProfileOptions`.
     Raises:
@@ -124,7 +125,7 @@ def stop_trace() -> None:
       RuntimeError: nothing is being recorded.
     """
     session, _State.session = _State.session, None
-    if session is None:  # also where a server records: that is for others
+    if session is None:  # also if a server records: that recording is not ended here
         raise RuntimeError("No profile started")
     recorder = profiling.stop()
     session.folder.mkdir(parents=True, exist_ok=True)
@@ -190,7 +191,7 @@ class TraceAnnotation:
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """A context manager that names one step of a training in timelines.
+    """A context manager that names one training step in timelines.
 
     Args:
       name: the name, which is the same for all steps.

@@ -45,6 +45,7 @@ def make_array_from_callback(
     Raises:
       TypeError: ``sharding`` is not a sharding.
       ValueError: a part has the wrong shape or dtype, or the sharding does not fit the shape.
+      NotImplementedError: the sharding is unreduced.
 
     Example:
       >>> import gnomon as gn, numpy as np
@@ -96,6 +97,14 @@ def make_array_from_single_device_arrays(
     Raises:
       TypeError: ``arrays`` is not a list of arrays.
       ValueError: a part has the wrong shape or dtype or is on another device.
+      NotImplementedError: the sharding is unreduced, and its devices do not share memory.
+
+    Example:
+      >>> import gnomon as gn
+      >>> sharding = gn.NamedSharding(gn.make_mesh((1,), ("data",)), gn.P("data"))
+      >>> part = gn.device_put(gn.numpy.arange(3), gn.devices()[0])
+      >>> gn.make_array_from_single_device_arrays((3,), sharding, [part])
+      Array([0, 1, 2], dtype=int32)
     """
     name = "make_array_from_single_device_arrays"
     shape = _checked(name, shape, sharding)
@@ -139,8 +148,8 @@ def make_array_from_process_local_data(
     """An array from the data of this process.
 
     With one process, the data is the whole array. With several, each process gives the parts that
-    its devices hold, joined into one array. Along a dimension in which a process has all of the
-    data, it may give all of it.
+    its devices hold, joined into one array. Along any dimension, a process may also give the whole
+    extent of the array instead of the part that its devices hold.
 
     Args:
       sharding: the sharding of the array.
@@ -148,7 +157,7 @@ def make_array_from_process_local_data(
       global_shape: the shape of the array; by default, the data of each process is proportional to
         the number of its devices.
     Raises:
-      ValueError: the data has another shape than the parts of this process.
+      ValueError: the shape of the data does not match the parts of this process.
 
     Example:
       >>> import gnomon as gn, numpy as np

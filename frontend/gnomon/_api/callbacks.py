@@ -180,13 +180,14 @@ def pure_callback(
         another in a loop, ``"sequential_unrolled"`` without a loop. The other methods call it once,
         with a leading batch dimension: ``"expand_dims"`` gives arguments that are not mapped a
         leading dimension of size 1, ``"broadcast_all"`` one of the size of the batch, and
-        ``"legacy_vectorized"`` none.
+        ``"legacy_vectorized"`` none. With None, the call cannot be mapped.
     Returns:
       The results of the function.
     Raises:
       RuntimeError: the function returns other shapes or dtypes. Errors that the function itself
         raises reach the caller of the compiled function unchanged.
       ValueError: the call is differentiated; wrap it in a ``custom_jvp`` with a derivative.
+      NotImplementedError: the call is mapped by `vmap`, and ``vmap_method`` is None.
 
     Example:
       >>> import numpy as np, gnomon as gn

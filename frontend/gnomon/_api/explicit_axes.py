@@ -56,7 +56,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
       >>> with gn.set_mesh(gn.make_mesh((1,), ("data",))):
-      ...     gn.typeof(gn.sharding.reshard(gnp.ones((4, 2)), gn.P("data")))
+      ...     print(gn.typeof(gn.sharding.reshard(gnp.ones((4, 2)), gn.P("data"))))
       float32[4@data,2]
     """
     leaves, tree = tree_util.tree_flatten(xs)
@@ -130,7 +130,7 @@ def with_out_sharding(
 
     Args:
       what: the name of the function in messages.
-      out_sharding: a sharding or a spec; None leaves the result the sharding of its type.
+      out_sharding: a sharding or a spec; with None, the result keeps the sharding of its type.
       compute: the function; it gets the arrays without explicit axes in their types.
       arrays: the arguments of the function.
     """
@@ -221,7 +221,7 @@ def auto_axes(
       >>> import gnomon as gn, gnomon.numpy as gnp
       >>> with gn.set_mesh(gn.make_mesh((1,), ("data",))):
       ...     x = gn.sharding.reshard(gnp.ones((4, 2)), gn.P("data"))
-      ...     gn.typeof(gn.sharding.auto_axes(gnp.flip, out_sharding=gn.P("data"))(x))
+      ...     print(gn.typeof(gn.sharding.auto_axes(gnp.flip, out_sharding=gn.P("data"))(x)))
       float32[4@data,2]
     """
     if f is None:

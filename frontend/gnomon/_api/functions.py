@@ -35,7 +35,7 @@ def make_jaxpr(
       static_argnums: the positions of arguments that are passed as plain Python values.
       return_shape: return a pair of the program and a pytree with the types of the results.
       axis_env: pairs of names and sizes of axes for collectives (`lax.psum`); the program maps
-        ``fun`` over them, and what it returns has one leading dimension for each.
+        ``fun`` over them, and its results have one leading dimension for each.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
@@ -83,6 +83,11 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       args, kwargs: arrays, or anything with ``shape`` and ``dtype`` (`ShapeDtypeStruct`).
     Returns:
       The pytree of the results with a `ShapeDtypeStruct` for each array.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> gn.eval_shape(gnp.sum, gn.ShapeDtypeStruct((2, 3), gnp.int8))
+      ShapeDtypeStruct(shape=(), dtype=int32)
     """
     check_callable(fun, "eval_shape")
     staged = fun if isinstance(fun, JitFunction) else jit(fun)
@@ -94,7 +99,7 @@ def typeof(x: ArrayLike | ShapeDtypeStruct) -> Any:
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> typeof(gnp.ones((2, 3)))
+      >>> print(typeof(gnp.ones((2, 3))))
       float32[2,3]
     """
     return x.aval if isinstance(x, ShapeDtypeStruct) else as_operand(x).aval

@@ -78,7 +78,8 @@ def default_matmul_precision(new_val: str | None) -> Any:
 
     Args:
       new_val: ``"default"``, ``"high"``, ``"highest"``, ``"bfloat16"``, ``"bfloat16_3x"``,
-        ``"tensorfloat32"``, ``"float32"``, ``"fastest"``, or None.
+        ``"tensorfloat32"``, ``"float32"``, ``"fastest"``, the name of a `lax.DotAlgorithmPreset`,
+        or None.
     """
     return config.override("gnomon_default_matmul_precision", new_val)
 
@@ -134,8 +135,9 @@ def no_tracing(new_val: bool = True) -> Any:
 def disable_jit(disable: bool = True) -> Any:
     """A context manager in which jitted functions run as plain Python, op by op.
 
-    So do the bodies of ``lax.scan``, ``while_loop``, ``fori_loop``, ``cond`` and ``switch``, unless
-    a condition, index or bound is traced. Python's ``print`` and debugger see the values.
+    The bodies of ``lax.scan``, ``while_loop``, ``fori_loop``, ``cond`` and ``switch`` run in the
+    same way, unless a condition, index or bound is traced. Python's ``print`` and debugger see the
+    values.
 
     Example:
       >>> import gnomon as gn
@@ -218,7 +220,7 @@ def check_tracer_leaks(new_val: bool = True) -> Any:
       ...     gn.jit(lambda x: kept.append(2 * x))(1.0)
       Traceback (most recent call last):
           ...
-      gnomon._diagnostics.errors.UnexpectedTracerError: Leaked trace: jit of <lambda>...
+      gnomon.dialects.errors.UnexpectedTracerError: Leaked trace: jit of <lambda>...
     """
     return config.override("gnomon_check_tracer_leaks", new_val)
 
@@ -271,7 +273,7 @@ def transfer_guard(new_val: str) -> AbstractContextManager[None]:
       ...     f(np.zeros(3))
       Traceback (most recent call last):
           ...
-      RuntimeError: Disallowed host-to-device transfer: a NumPy array float32[3]...
+      gnomon.backends.errors.GnomonRuntimeError: Disallowed host-to-device transfer: a NumPy...
     """
     return config.override("gnomon_transfer_guard", new_val)
 

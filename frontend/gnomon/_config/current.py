@@ -36,11 +36,11 @@ class Config(threading.local):
       legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
       log_compiles, explain_cache_misses, no_tracing: how `jit` reports or refuses a new signature.
       explain_compiles: whether `jit` shows the progress of compilations.
-      watches_tracing: one of those three is on.
+      watches_tracing: ``log_compiles``, ``explain_cache_misses`` or ``no_tracing`` is on.
       disable_jit: jitted functions, loops and branches run as plain Python.
       tiered: first calls of jitted functions are evaluated while they are compiled.
       debug_nans, debug_infs: an op that returns a nan or an infinity raises.
-      checks_values: one of those two is on.
+      checks_values: ``debug_nans`` or ``debug_infs`` is on.
       checks_somewhere: ``checks_values`` is on in some thread; read from the class, which is
         cheaper.
       checks_operands: numpy functions must check their operands, so their fast paths are off.

@@ -126,7 +126,7 @@ class TracerArrayConversionError(GnomonTypeError):
 
 
 class TracerIntegerConversionError(GnomonTypeError):
-    """A traced value was used as a Python integer: ``range(n)``, ``items[i]``, ``int(x)``.
+    """A traced value was used as a Python integer: ``range(n)``, ``items[i]``.
 
     Index an array of gnomon instead of a list, use `gnomon.lax.fori_loop`, or make the argument
     static.

@@ -156,7 +156,7 @@ class ProfileLine:
 
     Attributes:
       name: the name of the thread or device.
-      events: its events, in the order in which they ended.
+      events: its events, in the order of the file; gnomon writes them in the order of recording.
     """
 
     def __init__(self, line: _Message, names: dict[int, str], stats: dict[int, str]) -> None:

@@ -42,7 +42,7 @@ class _Cluster:
     automatic: bool = True
 
 
-# The highest ports, onto which the number of a job is mapped.
+# The number of ports, the highest ones, onto which jobs are mapped.
 _PORTS = 1 << 12
 _LAST_PORT = 65535
 

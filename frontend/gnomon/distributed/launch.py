@@ -2,8 +2,8 @@
 
     python -m gnomon.distributed.launch -n 4 script.py arguments
 
-Each process gets the environment variables that `gnomon.distributed.initialize` reads. Its number
-is printed before each line of its output. When a process fails, the launcher terminates the others
+Each process gets the environment variables that `gnomon.distributed.initialize` reads. Each line of
+its output is printed after its number. When a process fails, the launcher terminates the others
 and exits with the exit code of that process.
 """
 

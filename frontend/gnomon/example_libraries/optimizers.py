@@ -393,7 +393,7 @@ def inverse_time_decay(
       step_size: the step size at the first step.
       decay_steps: the number of steps that count as one unit of time.
       decay_rate: the rate at which the step size decreases.
-      staircase: round the time down, so that the step size changes after ``decay_steps`` steps.
+      staircase: round the time down, so that the step size changes only every ``decay_steps`` steps.
     """
 
     def schedule(i: Any) -> Any:
@@ -484,7 +484,7 @@ def clip_grads(grad_tree: Updates, max_norm: ArrayLike) -> Updates:
 
 
 class JoinPoint:
-    """A marker for the end of the tree of parameters, which holds the state of one parameter.
+    """A leaf in the place of a parameter, which holds the state of that parameter.
 
     Attributes:
       subtree: the state.

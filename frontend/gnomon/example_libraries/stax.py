@@ -323,14 +323,16 @@ def _pooling(
 
 MaxPool = _pooling("MaxPool", "the largest elements", lax.max, -math.inf)
 SumPool = _pooling("SumPool", "the sums", lax.add, 0.0)
-AvgPool = _pooling("AvgPool", "the means, without padding,", lax.add, 0.0, average=True)
+AvgPool = _pooling(
+    "AvgPool", "the means (in which padding does not count)", lax.add, 0.0, average=True
+)
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
     """A layer that sets elements to 0 at random.
 
     Args:
-      rate: the probability to **keep** an element, as in JAX's stax; kept elements are divided by
+      rate: the probability of **keeping** an element, as in JAX's stax; kept elements are divided by
         it.
       mode: ``"train"``; in any other mode, the layer does nothing.
     Raises:

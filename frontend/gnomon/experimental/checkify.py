@@ -223,6 +223,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     Raises:
       JaxRuntimeError: the condition is known and false, outside of traced functions.
       TypeError: ``pred`` is not a boolean scalar, or a value to be formatted is not an array.
+      IndexError, KeyError: the message formats an argument that is not given.
       ValueError: `check` is used under `jit` without `checkify`.
     """
     if not isinstance(msg, str):

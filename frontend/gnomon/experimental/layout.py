@@ -21,8 +21,8 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
     Returns:
       ``x``, whose arrays have the layouts already: all arrays are row-major.
     Raises:
-      ValueError: ``layouts`` has something else than layouts, is not a prefix of ``x``, or has a
-        layout of another rank than its array.
+      ValueError: ``layouts`` contains something other than layouts, is not a prefix of ``x``, or
+        contains a layout whose rank is not that of its array.
       NotImplementedError: a layout is not row-major.
 
     Example:

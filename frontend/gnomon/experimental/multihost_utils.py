@@ -1,7 +1,7 @@
 """Arrays and values that go from process to process; see `gnomon.distributed`.
 
-All processes must call these functions, in the same order. In a program of one process they work
-as well: there is nobody to send anything to.
+All processes must call these functions, in the same order. They also work in a program of one
+process, in which nothing is sent.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
       The pytree with NumPy arrays: of shape ``(process_count, *shape)``, or if ``tiled``,
       ``(process_count * shape[0], *shape[1:])``.
     Raises:
-      ValueError: ``tiled``, and an array has no dimension.
+      ValueError: ``tiled`` is set, and an array has no dimension.
       gnomon.errors.DistributedError: another process is gone, or calls something else.
 
     Example:
@@ -146,7 +146,8 @@ def reached_preemption_sync_point(step_id: int) -> bool:
     Args:
       step_id: the number of the step, the same in each process, and larger at each call.
     Returns:
-      False, without `gnomon.distributed.initialize` too.
+      Whether the state is to be saved in this step; always False without
+      `gnomon.distributed.initialize`.
 
     Raises:
       RuntimeError: the first call of this process is not in the main thread.
@@ -186,12 +187,13 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 
 
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """Arrays over the devices of all processes, of the part that each process has.
+    """Arrays over the devices of all processes, assembled from the parts of each process.
 
     Args:
       local_inputs: a pytree of arrays: the parts of this process, joined.
       global_mesh: a mesh of devices of all processes.
-      pspecs: how the arrays are split over it: a pytree of specs that is a prefix.
+      pspecs: how the arrays are split over it: a pytree of specs that is a prefix of
+        ``local_inputs``.
     Returns:
       The pytree of arrays over the mesh.
     """
@@ -205,12 +207,13 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """The part that this process has of arrays over the devices of all processes.
+    """The parts that this process holds of arrays over the devices of all processes.
 
     Args:
       global_inputs: a pytree of arrays.
       global_mesh: a mesh of devices of all processes.
-      pspecs: how the arrays are split over it: a pytree of specs that is a prefix.
+      pspecs: how the arrays are split over it: a pytree of specs that is a prefix of
+        ``global_inputs``.
     Returns:
       The pytree of arrays over the devices of this process.
     """

@@ -92,7 +92,7 @@ def make_mesh(
     *,
     contiguous_submeshes: bool = False,
 ) -> Mesh:
-    """A mesh over the devices of a topology, with axes of type `AxisType.Auto`; see `make_mesh`.
+    """A mesh over the devices of a topology, with axes of type `AxisType.Auto`.
 
     Args:
       topo: the topology.
