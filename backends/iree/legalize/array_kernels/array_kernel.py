@@ -44,8 +44,8 @@ PREFIX = "gnomon_loop_"
 # separate kernel with several threads: about 4 us, less than a launch on the thread pool costs.
 _LONGEST = 12000
 # The cost of an access to an array in a separate kernel, in instructions, besides the access: with
-# 1024 x 1024 elements, steps of elementwise ops and of stencils take between 2.1 and 5 times as much
-# time of all cores in separate kernels as in one.
+# 1024 x 1024 elements, steps of elementwise ops and of stencils take between 2.1 and 5 times as
+# much time of all cores in separate kernels as in one.
 _ACCESS = 4
 # The most instructions that a nest may take on average, however few separate kernels take. With
 # more, the arrays have several megabytes, and leave the caches.
