@@ -393,7 +393,7 @@ def inverse_time_decay(
       step_size: the step size at the first step.
       decay_steps: the number of steps that count as one unit of time.
       decay_rate: the rate at which the step size decreases.
-      staircase: round the time down, so that the step size changes only every ``decay_steps`` steps.
+      staircase: round the time down, so that the step size changes every ``decay_steps`` steps.
     """
 
     def schedule(i: Any) -> Any:

@@ -332,8 +332,8 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     """A layer that sets elements to 0 at random.
 
     Args:
-      rate: the probability of **keeping** an element, as in JAX's stax; kept elements are divided by
-        it.
+      rate: the probability of **keeping** an element, as in JAX's stax; kept elements are divided
+        by it.
       mode: ``"train"``; in any other mode, the layer does nothing.
     Raises:
       ValueError: the layer is applied without ``rng=``.
