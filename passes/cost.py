@@ -105,7 +105,7 @@ def operation_costs(body: Body, times: float = 1.0) -> Iterator[tuple[ir.Operati
     """Yield each operation of a body, nested ones included, with the cost of all its executions.
 
     Args:
-      body: without calls.
+      body: a body without calls.
       times: the number of times that the body runs.
     """
     for op in body.operations:

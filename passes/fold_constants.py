@@ -143,7 +143,7 @@ def _of_arguments(
     small: Mapping[ir.Value, np.ndarray],
     splats: Mapping[ir.Value, np.ndarray],
 ) -> tuple[_Values, _Values]:
-    """The arguments of a body that are known, and those that are splats."""
+    """The values of a body's small constant arguments, and the elements of its splats."""
     small_inside: _Values = {}
     splats_inside: _Values = {}
     for argument, source in zip(body.arguments, sources, strict=True):
