@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=guarded-loops %s | %filecheck %s
 
-// Each carry leaves the body by a select of the loop's own condition.
+// At the end of the body, the loop's own condition selects each carry.
 
 // CHECK-LABEL: func.func @main
 // CHECK: stablehlo.while

@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=half-powers %s | %filecheck %s
 
-// A power whose exponent is a literal and a half is a root and products.
+// A power with a literal half-integer exponent becomes a root and products.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: gnomon.pow

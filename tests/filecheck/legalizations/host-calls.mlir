@@ -1,7 +1,7 @@
 // RUN: %gnomon-opt --passes=host-calls %s | %filecheck %s
 // RUN: %not %gnomon-opt --passes=host-calls --target=wasm32 %s 2>&1 | %filecheck %s --check-prefix=ALONE
 
-// A factorization is left to Python, and refused where programs cannot call it.
+// A factorization is left to Python, and refused on a target whose programs cannot call Python.
 
 // CHECK: gnomon.host_call
 // CHECK-NOT: gnomon.cholesky

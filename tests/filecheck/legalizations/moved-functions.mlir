@@ -1,6 +1,7 @@
 // RUN: %gnomon-opt --passes=moved-functions %s | %filecheck %s
 
-// A function is computed before its operand is rearranged, whoever else reads that.
+// A function is computed before its operand is rearranged, even if other ops read the rearranged
+// operand.
 
 // CHECK-LABEL: func.func @main
 // CHECK: %[[R:.*]] = stablehlo.reshape %arg0

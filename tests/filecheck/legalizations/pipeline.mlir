@@ -1,7 +1,7 @@
 // RUN: %gnomon-opt --pipeline=iree --target=vulkan:portable %s | %filecheck %s
 // RUN: %gnomon-opt --pipeline=iree --print-ir-after=small-arguments %s 2>&1 | %filecheck %s --check-prefix=AFTER
 
-// The pipeline ends with what the compiler is given, the device among it.
+// The result of the pipeline is the compiler's input, which names the device.
 
 // CHECK: hal.device.targets
 // CHECK: stablehlo.sqrt

@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=spread-updates %s | %filecheck %s
 
-// An update is stored before interior padding, also where other padding comes between.
+// An updated array is stored before interior padding, even if other padding comes in between.
 
 // CHECK-LABEL: func.func @main
 // CHECK: stablehlo.dynamic_update_slice

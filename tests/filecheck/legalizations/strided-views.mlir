@@ -15,7 +15,7 @@ func.func @main(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   return %1, %3 : tensor<4xf32>, tensor<4xf32>
 }
 
-// A part of what is transposed has gaps where it is sliced before.
+// A slice of a transposed array has gaps, because IREE moves the slice before the transpose.
 
 // CHECK-LABEL: func.func @transposed
 // CHECK: %[[P:.*]] = stablehlo.slice

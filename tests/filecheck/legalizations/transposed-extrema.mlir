@@ -1,7 +1,7 @@
 // RUN: %gnomon-opt --passes=transposed-extrema %s | %filecheck %s
 
-// The positions of minima are stored before they are transposed, also where something is computed of
-// them first. What is not transposed is not.
+// The positions of minima are stored before they are transposed, even if something is computed from
+// them first. Results that are not transposed are not stored.
 
 // CHECK-LABEL: func.func @main
 // CHECK: %[[A:.*]]:2 = stablehlo.reduce

@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=canonicalize,cse %s | %filecheck %s
 
-// Ops are pure: upstream's passes drop those that nobody uses and merge equal ones.
+// Ops are pure: upstream's passes drop unused ones and merge equal ones.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:  %[[SIN:.*]] = "gnomon.sin"

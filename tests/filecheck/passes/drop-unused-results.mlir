@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=drop-unused-results,canonicalize %s | %filecheck %s
 
-// Nobody uses the second carry, and the first does not depend on it: no exponential is computed.
+// The second carry is not used, and the first does not depend on it: no exponential is computed.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   gnomon.exp

@@ -5,7 +5,7 @@ func.func private @shout(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }
 
-// The call stays in its loop although it takes a constant of the loop only, and nobody uses it.
+// Both calls stay in the loop, although they are equal, depend on a constant only, and are not used.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: call @shout
 // CHECK: "gnomon.while"

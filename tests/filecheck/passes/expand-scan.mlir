@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=expand-scan,canonicalize,cse %s | %filecheck %s
 
-// A scan becomes a while over a counter: inputs are read by it, stacked results written by it.
+// A scan becomes a while over a counter, at which inputs are read and stacked results are written.
 
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:   gnomon.scan

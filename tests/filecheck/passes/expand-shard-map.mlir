@@ -1,8 +1,8 @@
 // RUN: %gnomon-opt --passes=expand-transformations,inline,symbol-dce,canonicalize,cse --split-input-file %s | %filecheck %s
 
-// An axis of the mesh becomes a leading dimension of the operands that it splits. What all members
-// share has none: %y is cast, and multiplied where it meets %x. A sum of varying values reduces the
-// dimension.
+// An axis of the mesh becomes a leading dimension of the operands that it splits. A value that all
+// members share has no such dimension: %y is broadcast only to multiply %x. A sum of varying values
+// reduces the dimension.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[X:.*]]: tensor<8x9xf32>, %[[Y:.*]]: tensor<3xf32>)
@@ -39,8 +39,8 @@ func.func @main(%x: tensor<8x9xf32>, %y: tensor<3xf32>) -> (tensor<8x9xf32>, ten
 
 // -----
 
-// The gradient inside of the function by what members share is summed over them: the transpose of
-// the cast is a sum.
+// Inside the function, a gradient with respect to a value that members share is summed over them: the
+// transpose of the cast is a sum.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[W:.*]]: tensor<f32>, %[[X:.*]]: tensor<4xf32>)
@@ -71,7 +71,7 @@ func.func @main(%w: tensor<f32>, %x: tensor<4xf32>) -> tensor<f32> {
 
 // -----
 
-// Sums within the groups {0, 2} and {1, 3}: members are brought in the order of their groups, and
+// Sums within the groups {0, 2} and {1, 3}: members are permuted into the order of their groups, and
 // back.
 
 // CHECK-LABEL: func.func @main

@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=expand-transformations,inline,symbol-dce,cse %s | %filecheck %s
 
-// What is not batched stays unbatched: the sine of %y is taken once, and repeated where it meets %x.
+// Unbatched values stay unbatched: the sine of %y is computed once, and broadcast to multiply %x.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[X:.*]]: tensor<5x3xf32>, %[[Y:.*]]: tensor<3xf32>)

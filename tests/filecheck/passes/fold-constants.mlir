@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=fold-constants,canonicalize %s | %filecheck %s
 
-// What is computed of small literals is a literal; what is large or known later stays.
+// Ops on small literals become literals; large results, and those that depend on arguments, stay.
 
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<f32>) -> (tensor<1xf32>, tensor<f32>, tensor<5xf32>) {
@@ -18,7 +18,7 @@ func.func @main(%x: tensor<f32>) -> (tensor<1xf32>, tensor<f32>, tensor<5xf32>) 
   func.return %row, %scaled, %many : tensor<1xf32>, tensor<f32>, tensor<5xf32>
 }
 
-// Reductions of elements that are all one literal are literals too.
+// Reductions of broadcast literals become literals, too.
 
 // CHECK-LABEL: func.func @reductions
 func.func @reductions(%x: tensor<3x7xf32>) -> (tensor<f32>, tensor<3xf32>, tensor<i32>, tensor<5xf32>, tensor<f32>) {
@@ -34,7 +34,7 @@ func.func @reductions(%x: tensor<3x7xf32>) -> (tensor<f32>, tensor<3xf32>, tenso
   %trues = "gnomon.broadcast_in_dim"(%true) {shape = array<i64: 1000>, dims = array<i64>} : (tensor<i1>) -> tensor<1000xi1>
   %ones = "gnomon.convert"(%trues) {dtype = i32} : (tensor<1000xi1>) -> tensor<1000xi32>
   %count = "gnomon.reduce_sum"(%ones) {axes = array<i64: 0>} : (tensor<1000xi32>) -> tensor<i32>
-  // What is large stays, and what is not of literals alone.
+  // Large results stay, and so do reductions of values that depend on arguments.
   // CHECK: "gnomon.reduce_sum"(%{{.*}}) {{.*}} -> tensor<5xf32>
   %wide = "gnomon.broadcast_in_dim"(%two) {shape = array<i64: 5, 7>, dims = array<i64>} : (tensor<f32>) -> tensor<5x7xf32>
   %rows = "gnomon.reduce_sum"(%wide) {axes = array<i64: 1>} : (tensor<5x7xf32>) -> tensor<5xf32>
@@ -44,7 +44,7 @@ func.func @reductions(%x: tensor<3x7xf32>) -> (tensor<f32>, tensor<3xf32>, tenso
   func.return %sum, %prod, %count, %rows, %total : tensor<f32>, tensor<3xf32>, tensor<i32>, tensor<5xf32>, tensor<f32>
 }
 
-// A view of elements that are all one literal is a smaller splat.
+// A view of a broadcast literal becomes a splat.
 
 // CHECK-LABEL: func.func @views
 // CHECK-NOT: gnomon.rev
@@ -63,7 +63,7 @@ func.func @views() -> (tensor<2x3xf32>, tensor<5x3xf32>, tensor<1x2xf32>) {
   func.return %part, %transposed, %small : tensor<2x3xf32>, tensor<5x3xf32>, tensor<1x2xf32>
 }
 
-// A select with a predicate that is known chooses, whatever the choices are.
+// A select whose predicate is known to be all true or all false is replaced by its choice.
 
 // CHECK-LABEL: func.func @selects
 // CHECK-SAME: (%[[X:.*]]: tensor<7xf32>, %[[Y:.*]]: tensor<7xf32>, %[[P:.*]]: tensor<7xi1>, %[[Z:.*]]: tensor<2xf32>)
@@ -82,7 +82,7 @@ func.func @selects(%x: tensor<7xf32>, %y: tensor<7xf32>, %p: tensor<7xi1>, %z: t
   func.return %first, %second, %third, %fourth : tensor<7xf32>, tensor<7xf32>, tensor<7xf32>, tensor<2xf32>
 }
 
-// The operands of a branch are known in it.
+// Constant operands of a switch are known in its branches.
 
 // CHECK-LABEL: func.func @branches
 // CHECK-NOT: gnomon.rev
@@ -109,8 +109,8 @@ func.func @branches(%i: tensor<i32>, %x: tensor<6xf32>) -> tensor<6xf32> {
   func.return %chosen : tensor<6xf32>
 }
 
-// Operands that a loop does not change are known in its bodies: constants, and carries returned as
-// they are. So is a slice of a splat that a scan iterates over.
+// Constant operands that a loop does not change are known in its bodies: its constants, and carries
+// returned unchanged. So is a slice of a splat that a scan iterates over.
 
 // CHECK-LABEL: func.func @loops
 // CHECK: "gnomon.while"
@@ -175,7 +175,7 @@ func.func @scans(%x: tensor<11xf32>, %ys: tensor<4x11xf32>) -> tensor<11xf32> {
   func.return %last : tensor<11xf32>
 }
 
-// A view of a large literal whose elements are equal is such a literal.
+// A view of a large literal whose elements are equal becomes a splat.
 
 // CHECK-LABEL: func.func @large_literals
 // CHECK-NOT: gnomon.rev

@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=hoist-invariants,canonicalize %s | %filecheck %s
 
-// The sine depends on the loop's constant only; the carry %b is given back as it was taken.
+// The sine depends on the loop's constant only; the carry %b is returned unchanged.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[W:.*]]: tensor<f32>, %[[A:.*]]: tensor<f32>, %[[B:.*]]: tensor<f32>)

@@ -1,9 +1,9 @@
 // RUN: %gnomon-opt --passes=expand-transformations,inline,symbol-dce,canonicalize,cse,lower-to-stablehlo,simplify-lowered --split-input-file %s | %filecheck %s
 
-// A program with a mesh: the attribute of an argument says how it is split, and a custom call how a
-// result is. The function of the shard_map is called between two custom calls, which take whole
+// A program with a mesh: an attribute says how an argument is split, and a custom call how a result
+// is split. The function of the shard_map is called between two custom calls, which convert whole
 // values to shards and back. Its collectives act on groups of partitions. The cast to a varying
-// value is nothing.
+// value disappears.
 
 // CHECK:       module attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh = #sdy.mesh<[\22x\22=2, \22y\22=2]>}"}, mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32}
 // CHECK-LABEL: func.func @main
@@ -51,7 +51,7 @@ module attributes {gnomon.mesh = {axes = ["x", "y"], sizes = array<i64: 2, 2>,
 
 // -----
 
-// Positions, moves of data, and groups of members. Partitions are numbered in row-major order.
+// Positions, movements of data, and groups of members. Partitions are numbered in row-major order.
 
 // CHECK-LABEL: func.func @main() -> tensor<6xi32>
 // CHECK:       func.func private @xla.sdy.manual_computation_body
@@ -89,8 +89,8 @@ module attributes {gnomon.mesh = {axes = ["x", "y"], sizes = array<i64: 2, 3>,
 
 // -----
 
-// A gradient: what the backward pass needs leaves the function of the forward pass along a
-// dimension that the manual axes split. The axis that is not manual may split the values further.
+// A gradient: the forward function returns the residuals with a new dimension that the manual axes
+// split. The axis that is not manual may split the values further.
 
 // CHECK-LABEL: func.func @main
 // CHECK:       xla.sdy.in_shardings = "#sdy.sharding_per_value<[<@mesh, [{\22x\22, ?}]>]>"
@@ -121,7 +121,7 @@ module attributes {gnomon.mesh = {axes = ["x", "y"], sizes = array<i64: 2, 2>,
 
 // -----
 
-// A constraint, on devices in another order, and where a dimension is left open.
+// A constraint on devices in another order, with one dimension left open.
 
 // CHECK:       xla.sdy.meshes = "{mesh = #sdy.mesh<[\22x\22=2], device_ids=[1, 0]>}"
 // CHECK:       stablehlo.custom_call @Sharding

@@ -1,6 +1,6 @@
 // RUN: %gnomon-opt --passes=split-scans,canonicalize,cse %s | %filecheck %s
 
-// Of a recurrent cell only the product with the carry stays in the loop; the sum of outer products
+// Only the recurrent cell's product with the carry stays in the loop; the sum of outer products
 // becomes one contraction over the iterations.
 
 // CHECK-LABEL: func.func @main
