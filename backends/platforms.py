@@ -206,7 +206,7 @@ def host_device_count() -> int:
 
 
 def set_host_engine(engine: Backend | None) -> None:
-    """Let the host's platform be that of another backend, which has devices of other processes too.
+    """Use another backend, which also has devices of other processes, for the host's platform.
 
     The host's own device stays, with the arrays in this process's memory; it is not listed any
     more.

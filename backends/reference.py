@@ -1,7 +1,8 @@
 """The reference evaluator, which runs functions of the dialect with NumPy.
 
-It runs eager calls on the CPU and is the oracle of the tests. A function is prepared once as a
-list of steps over numbered slots, so that a loop does not inspect the IR in each iteration.
+It runs eager calls of functions on the CPU and is the oracle of the tests. A function is prepared
+once as a list of steps over numbered slots, so that a loop does not inspect the IR in each
+iteration.
 """
 
 from __future__ import annotations

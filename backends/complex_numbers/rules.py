@@ -1,7 +1,7 @@
 """The ops of complex numbers as ops on their parts.
 
-The operands of a rule's `Instance` are `Parts` where the op has complex operands, and so are the
-values that it returns where the op has complex results.
+For complex operands and results of an op, the operands in a rule's `Instance`, and the values that
+the rule returns, are `Parts`.
 """
 
 from __future__ import annotations

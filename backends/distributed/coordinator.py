@@ -18,7 +18,7 @@ __all__ = ["Coordinator"]
 
 
 class Coordinator:
-    """Waits until all processes are connected, starts them at once, and monitors them.
+    """Waits until all processes are connected, starts all of them, and monitors them.
 
     Args:
       listening: the socket that the processes connect to.

@@ -8,7 +8,7 @@ namespace gnomon {
 namespace nb = nanobind;
 
 // The distance in bytes from the start of an instance of `type` to its slot `name`, which is a
-// member of `__slots__`. Raises RuntimeError if `name` is no such member.
+// member of `__slots__`. Raises RuntimeError or AttributeError if `name` is no such member.
 Py_ssize_t offset_of_slot(nb::handle type, const char *name);
 
 // The value in a slot; null if it is not set.

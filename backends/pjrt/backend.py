@@ -285,7 +285,7 @@ profiling.instrument(PjrtBackend, "put", profiling.record_put)
 
 
 def _connected_client(plugin: Plugin, spec: PluginSpec) -> Client:
-    """A client that finds those of other processes after `gnomon.distributed.initialize`.
+    """A client that finds the clients of other processes after `gnomon.distributed.initialize`.
 
     In the options, ``{process}`` is the index of this process, and ``{processes}`` the number of
     processes.

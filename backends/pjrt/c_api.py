@@ -204,7 +204,7 @@ CODES = (
 )
 
 MAJOR = 0
-# The first version with all struct fields that this binding reads (November 2023).
+# The first version with all functions and struct fields that this binding needs (November 2023).
 MINIMUM_MINOR = 40
 
 _SLOTS = {name: slot for slot, name in enumerate(FUNCTIONS)}

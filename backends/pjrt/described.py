@@ -23,7 +23,8 @@ from gnomon.dialects.functions import Program
 __all__ = ["DescribedBackend", "DescribedDevice", "described_devices"]
 
 
-# Counts topologies from 1: the numbers below `NUMBERS` belong to devices that are present.
+# Counts topologies from 1: the host's devices have the numbers below `NUMBERS`, and those of other
+# platforms have much higher multiples of it.
 _counts = itertools.count(1)
 
 

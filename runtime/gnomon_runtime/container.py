@@ -89,7 +89,7 @@ def aligned(offset: int) -> int:
 
 
 class Container:
-    """An artifact's sections; each is compared with its checksum before it is handed out.
+    """An artifact's sections; each is compared with its checksum before it is returned.
 
     Args:
       data: the file's bytes, or a map of them.

@@ -260,7 +260,7 @@ class Array:
         return here and self._forks == forks()
 
     def delete(self) -> None:
-        """Let go of the memory; any later use raises. NumPy arrays made of it stay valid."""
+        """Release the memory; any later use raises. NumPy arrays made of it stay valid."""
         self._view = self._host = None
 
     def is_deleted(self) -> bool:

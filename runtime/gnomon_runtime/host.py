@@ -56,8 +56,9 @@ class HostModule:
     """
 
     def __init__(self, functions: Sequence[HostFunction], device: Device) -> None:
-        # A separate list, which the functions hold in place of this object: it holds the module,
-        # and the module holds the functions where the garbage collector does not see them.
+        # The functions hold this separate list, not this object. Otherwise there would be a cycle:
+        # this object holds the module, and the module holds the functions where the garbage
+        # collector does not see them.
         self._errors: list[BaseException] = []
         interface = rt.PyModuleInterface(_MODULE, _Instance)
         for function in functions:

@@ -197,7 +197,7 @@ class Writer:
     def to_bytes(self) -> bytes:
         """The artifact in memory."""
         data = b"".join(self._parts())
-        from_bytes(data)  # never hand out what cannot be read
+        from_bytes(data)  # never return an artifact that cannot be read
         return data
 
     def write(self, path: str | os.PathLike[str]) -> None:

@@ -6,7 +6,7 @@ NumPy give them, in the library that NumPy has loaded. If they are not found (Wi
 tenth of their time.
 
 A call costs two microseconds, so batches of many small matrices are left to NumPy operations,
-which process all matrices at once. Matrices of a middle size are computed by a copy of the library
+which process all matrices at once. Matrices of medium size are computed by a copy of the library
 without threads, see `unthreaded`.
 
 Fortran is column-major, so it sees our matrices transposed. Integers are passed by reference as

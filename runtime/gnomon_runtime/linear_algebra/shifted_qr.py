@@ -18,7 +18,7 @@ from gnomon_runtime.linear_algebra import reflectors, unthreaded
 # The maximum number of QR steps per eigenvalue. At every tenth, an exceptional shift breaks cycles.
 _STEPS = 40
 _EPSILON = float(np.finfo(np.float64).eps)
-# The relative error of LAPACK's own Schur form for matrices of some hundred rows.
+# The relative error of LAPACK's own Schur form for matrices of a few hundred rows.
 _VANISHING = 16 * _EPSILON
 
 

@@ -1,4 +1,4 @@
-"""Functions of `numpy.linalg`, computed without threads for matrices of a middle size.
+"""Functions of `numpy.linalg`, computed without threads for matrices of medium size.
 
 OpenBLAS splits factorizations into many short parts, and its threads spin while they wait for each
 other. If another program runs on one of their cores, each part lasts until the scheduler takes that
@@ -7,7 +7,7 @@ take 1.4 ms in one thread. A program does other work next to such a call, so its
 
 So matrices of `_FEWEST` elements or more, from which on NumPy's OpenBLAS uses threads, are factored
 by a second copy of the library, which has none (`openblas`). Very large matrices (`most_elements`)
-are left to `numpy.linalg` and its threads, and so are all if NumPy has another library. The
+are left to `numpy.linalg` and its threads; if NumPy has another library, all matrices are. The
 functions have the contracts of those with the same names in `numpy.linalg`, and raise `LinAlgError`
 if any matrix of a batch fails.
 """
