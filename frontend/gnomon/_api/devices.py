@@ -104,7 +104,7 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 def default_backend() -> str:
-    """The name of the default platform: the first one of GNOMON_PLATFORMS, or ``"cpu"``."""
+    """The name of the default platform: the first one of ``gnomon_platforms``, or ``"cpu"``."""
     return platforms.selected()[0]
 
 

@@ -113,6 +113,7 @@ class Config(threading.local):
         Raises:
           AttributeError: there is no such option.
           ValueError: the option does not take the value.
+          RuntimeError: the number of CPU devices is changed after they have been used.
         """
         option = option_of(name)
         parsed = option.parse(name, value)
