@@ -141,7 +141,7 @@ def test_inputs_of_finished_programs_are_released() -> None:
 
 
 def failed_buffer(message: str) -> Buffer:
-    """A buffer whose program fails when `fail` on its fence is called; here it already has."""
+    """A buffer whose program has failed with a message."""
     state = cpu_device().driver_state("async")
     semaphore = state.device.create_semaphore(0)
     fence = iree.runtime.HalFence.create_at(semaphore, 1)

@@ -94,7 +94,7 @@ def test_every_dtype_and_shape_goes_both_ways() -> None:
 
 
 def test_ops_of_the_table_are_evaluated_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Covers several ops, an op with other parameters, one with several results, one without any.
+    """Covers an op with two sets of parameters, one with several results, one without operands.
 
     Compiled code runs before, between and after them.
     """

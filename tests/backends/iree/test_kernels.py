@@ -115,7 +115,7 @@ def test_results_are_those_of_the_whole_program(
 def test_programs_that_call_the_library(
     folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel that calls the BLAS is one for products of all sizes, and found again."""
+    """One kernel calls the BLAS for products of all sizes, so the second program finds it."""
     monkeypatch.setattr(library_products, "SMALLEST", {"f32": 1})
     monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
     monkeypatch.setattr(library_products, "NARROWEST", 1)

@@ -98,7 +98,7 @@ def test_a_program_that_does_not_load_is_lowered(
 
 
 def _remembered(backend: IreeBackend) -> str:
-    """The key of the program, which is compiled."""
+    """The key of the program, after it was compiled."""
     backend.compile(backend.lower_to_run(program()))
     key = program_cache.key_of(program(), backend.target)
     assert key is not None

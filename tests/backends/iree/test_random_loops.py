@@ -116,7 +116,7 @@ def test_loops_of_all_kinds(number: int) -> None:
     check_random(seeds, TAKES + WIDE, GIVES + WIDE, wide=True)
 
 
-# Together, IREE would change the order of calls in seed 7, and refuse seeds 5 and 13.
+# Without steps, IREE would change the order of calls in seed 7, and refuse seeds 5 and 13.
 @pytest.mark.parametrize("seed", [7, *(group(n, 0) for n in range(15) if n != 7)])
 def test_calls_keep_their_order(seed: int) -> None:
     """Callbacks in loops and branches run as often as the program says, in its order."""

@@ -235,7 +235,7 @@ def test_programs_that_the_compiler_refuses_run_in_steps(refused: list[Form]) ->
 
 
 class Interpreted:
-    """Pieces run by StableHLO's reference interpreter, values NumPy arrays: no compiler."""
+    """Pieces that StableHLO's reference interpreter runs on NumPy arrays, without a compiler."""
 
     def __init__(self, module: ir.Module) -> None:
         self.pieces: dict[str, ir.Module] = {}

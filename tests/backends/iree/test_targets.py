@@ -24,7 +24,7 @@ from gnomon.backends.iree.targets import (
 from gnomon.dialects.types import ANY, short_name
 from tests.tolerance import assert_each_near
 
-# Bytes that a file for the device begins with or contains, by the target's `code`.
+# The machines in headers of ELF files, and the processors of AMD's GPUs in the headers' flags.
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
 EM_AMDGPU = 224
 EF_AMDGPU_MACH = {"gfx908": 0x30, "gfx90a": 0x3F, "gfx942": 0x4C, "gfx950": 0x4F, "gfx1100": 0x41}
@@ -84,7 +84,7 @@ LOWERED = gnomon.jit(small).lower(np.ones((3, 4), np.float32))
 
 
 def check_code(name: str, files: list[bytes]) -> None:
-    """Whether files hold code for a target."""
+    """Check that files hold code for a target."""
     target = find_target(name)
     architecture = name.partition(":")[2]
     assert files

@@ -1,7 +1,7 @@
 """Programs that IREE handles wrongly without a legalization.
 
 Each test is strict: if a new compiler compiles the program correctly, the test fails, and the
-  legalization can be removed.
+legalization can be removed.
 """
 
 from __future__ import annotations

@@ -42,13 +42,13 @@ def code_of(function: Callable[..., Any], *arguments: Any, target: str = "cpu") 
 
 
 def as_numbers(x: Any) -> np.ndarray:
-    """An array whose nan NumPy finds."""
+    """An array of a dtype whose nan NumPy recognizes."""
     x = np.asarray(x)
     return x.astype(f32) if x.dtype == ml_dtypes.bfloat16 else x
 
 
 def assert_same(function: Callable[..., Any], *arguments: Any) -> None:
-    """The compiled results are those of eager code, bit by bit."""
+    """Check that the compiled results equal those of eager code, without a tolerance."""
     with gn.enable_x64(True):
         given = [gnp.asarray(x) for x in arguments]
         found, expected = gn.jit(function)(*given), function(*given)
@@ -205,7 +205,7 @@ def test_the_arguments_of_scatters_are_kept() -> None:
 
 
 def test_sorts_of_whole_arrays_are_left_alone() -> None:
-    """They are not stable, and programs in which scalar loops are kernels do not say so."""
+    """They are not stable; in programs with scalar loops, the attribute that says so is missing."""
 
     def search(x: Any, value: Any) -> Any:
         return gnp.searchsorted(gnp.sort(x), value)

@@ -1,4 +1,4 @@
-"""Batches of small systems in loops, solved row by row: values, pivots, and which are."""
+"""Batches of small systems in loops, solved row by row: values, pivots, and which batches are."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_values() -> None:
 
 
 def test_systems_without_a_solution() -> None:
-    """Singular systems, nan and infinity give what they give in NumPy's LAPACK, alone."""
+    """Singular systems and one with nan have no finite solution, and do not affect the others."""
     a, b = _systems((100,), 8, 1)
     a[0], a[1, 3], a[2, :, 2] = 0, 0, 0
     a[3, 5, 5] = np.nan

@@ -297,7 +297,7 @@ def test_small_carries_are_copied(shape: tuple[int, int], arrays: int) -> None:
 
 
 def test_broadcasts_are_not_read_from_memory() -> None:
-    """Constants and rows that a loop repeats are no arrays, so the kernel has three operands."""
+    """Constants and rows that a loop repeats are not stored, so the kernel has two operands."""
 
     def function(x: Any) -> Any:
         scale, row = gnp.full(x.shape, 3.0), gnp.broadcast_to(x[0] * 2, x.shape)

@@ -1,4 +1,4 @@
-"""Sorts on IREE: by a kernel, by Python, or by a network where the target has no Python."""
+"""Sorts on IREE: by a kernel, by Python, or by a network where Python shares no memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_network_sorts(n: int, dtype: type) -> None:
 
 @pytest.mark.parametrize("n", [1, 16, 33, 300])
 def test_devices_get_no_sort(n: int) -> None:
-    """Without calls of Python, short rows are sorted by rank, and long ones by a network."""
+    """Short rows are sorted by rank, and long ones by a network."""
     arrays = _arrays(n, np.float32, np.random.default_rng(n))
     program = _program(arrays, 2, n // 3)
     expected = run(program, "main", arrays)
@@ -92,7 +92,7 @@ def test_short_rows_are_sorted_in_a_kernel_and_long_ones_by_python(n: int, name:
 
 
 def test_keys_that_are_the_positions() -> None:
-    """Keys and the positions that break ties are packed into one value."""
+    """The positions that break ties must not be merged with keys that equal them."""
 
     def f(x: Any, rows: Any) -> Any:
         n = x.shape[0]

@@ -25,7 +25,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 def narrow(name: str, *arrays: np.ndarray) -> np.ndarray:
-    """The rewritten form of an op, which must not use f64."""
+    """The value of an op in its rewritten form, which must not use 64-bit types."""
     program = Program()
     types = [TensorType(a.shape, a.dtype) for a in arrays]
     body = Body.build(types, lambda *v: [getattr(ops, name)(*v)])

@@ -1,4 +1,4 @@
-"""Devices store a reduction that is broadcast along another dimension than the reduced one."""
+"""Devices store a reduction unless it reduces the last dimensions and is broadcast along them."""
 
 from __future__ import annotations
 
