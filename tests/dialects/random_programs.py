@@ -557,7 +557,7 @@ class _Draw:
         return carry + "v" * stacked, values
 
     def draw_loop(self) -> Any:
-        """A loop of at most six iterations whose condition also depends on a scalar."""
+        """A loop of at most five iterations whose condition also depends on a scalar."""
         consts, carry = self.kinds(0, 2), "is" + self.kinds(0, 2)
         inner = self.body(consts + carry, carry[1:])
         before = len(consts)

@@ -76,7 +76,7 @@ def test_lu_is_a_factorization(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("unit_diagonal", [True, False])
 def test_substitution_reads_one_triangle(dtype: str, lower: bool, unit_diagonal: bool) -> None:
-    """Holds for matrices, their transposes, and parts of larger ones."""
+    """This holds for matrices in row-major and column-major order, and for parts of larger ones."""
     rng = np.random.default_rng(0)
     n, triangle = 40, np.tril if lower else np.triu
     matrix = (rng.normal(size=(2, n, n)) / n + 2 * np.eye(n)).astype(dtype)

@@ -89,7 +89,7 @@ def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def integer_edges(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Integers at which functions tend to fail: ends of the range, small ones, powers of two."""
+    """Integers at which functions tend to fail: ends of the range, small ones, the width."""
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(np.bool_)
     info = ml_dtypes.iinfo(dtype)

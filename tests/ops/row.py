@@ -42,8 +42,8 @@ class Row:
       reference: the same function in plain NumPy or JAX, independent of the op's own evaluation;
         gets the NumPy operands only.
       dtypes: names of the dtypes under test (``"f32 f64 bf16 i32 u8 c64 bool"`` split at blanks).
-      differentiable: positions of the operands to differentiate by; empty if the verdict is that
-        there is no derivative.
+      differentiable: positions of the operands with respect to which to differentiate; empty if
+        the verdict is that there is no derivative.
       ulps: accuracy of the op in units of the dtype's epsilon, relative to the result's scale.
       label: tells rows of one op apart.
       bodies: for region ops, a function that builds the bodies for a dtype.

@@ -28,7 +28,8 @@ _PI = (
     0xEC4E6C89,
 )
 
-# Words of the key, and the hashes of counters and keys of zeros, ones, and digits of pi.
+# The number of key words, and the hashes of counters and keys of all zeros, all ones, and digits of
+# pi.
 _KNOWN: dict[str, tuple[int, tuple[tuple[int, ...], ...]]] = {
     "philox2x32": (
         1,

@@ -265,7 +265,11 @@ def joined(items: Sequence[Surrounded]) -> Program:
 
 
 def surroundings_of(case: Case) -> list[Surrounded]:
-    """Every subset of the operands as each kind of constant; all operands as each kind of view."""
+    """Choices for a row: subsets of its operands as constants, and all operands as views.
+
+    Each subset of the first four operands is each kind of constant in turn, and all operands
+    together are each kind of view.
+    """
     row, dtype = case
     values = draw_all(row, dtype, salt="surrounded")
     count = len(values)

@@ -2,7 +2,7 @@
 
 An op is compiled once, as one program with its first row in every dtype and its other rows in one
 dtype each: a compilation costs far more than an op. There are no exceptions: every dtype that an op
-  declares compiles, and its results are the evaluator's.
+declares compiles, and its results are the evaluator's.
 """
 
 from __future__ import annotations

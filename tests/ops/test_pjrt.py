@@ -1,4 +1,7 @@
-"""Every row of the op table on a PJRT plugin for the CPU, compared with the evaluator."""
+"""Every op of the op table on a PJRT plugin for the CPU: its results are the evaluator's.
+
+Ops that no plugin supports are refused.
+"""
 
 from __future__ import annotations
 

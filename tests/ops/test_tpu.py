@@ -1,4 +1,4 @@
-"""Every op of the op table compiles for TPUs.
+"""Every op of the op table compiles for TPUs, except those that need f64, which are refused.
 
 By default each op is compiled for one of two generations in turn; the slow tests cover the other.
 """
@@ -25,9 +25,9 @@ TARGETS = ("v5e:2x2", "v6e:1x1")
 # Ops computed in f64, which the compiler emulates: it rejects some and takes minutes for others.
 IN_F64 = [op for op in SUPPORTED if reason_unsupported(f"gnomon.{op}", "tpu") is not None]
 OPS = [op for op in SUPPORTED if op not in IN_F64]
-# The compiler rejects vectors of 2-bit integers, and aborts on some.
 PREFERRED = ("f32", "i32", "u32", "bool", "c64", "i8", "u8", "i16", "f64", "bf16", "f16")
 
+# The compiler rejects vectors of 2-bit integers, and aborts on some.
 TWO_BITS = (DTYPES["i2"], DTYPES["u2"])
 
 

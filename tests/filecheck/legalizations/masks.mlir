@@ -1,7 +1,7 @@
 // RUN: %gnomon-opt --passes=masks %s | %filecheck %s
 
-// A bool that is converted to a float factor, and perhaps broadcast first, becomes a select of 1 or 0.
-// Other conversions stay.
+// A bool that is converted to a float factor, even if it is broadcast first, becomes a select of 1 or
+// 0. Other conversions stay.
 
 // CHECK-LABEL: func.func @main
 // CHECK: %[[A:.*]] = stablehlo.select %arg1, %{{.*}}, %{{.*}} : tensor<3xi1>, tensor<3xf32>

@@ -1,7 +1,7 @@
 // RUN: %gnomon-opt --passes=small-matrices %s | %filecheck %s
 
-// A system of two unknowns is solved by elementwise ops, with the larger pivot. A matrix of five rows
-// is left alone.
+// A system of two unknowns is solved by elementwise ops, with the larger pivot. A matrix of five
+// rows is left alone.
 
 // CHECK-NOT: gnomon.solve
 // CHECK: gnomon.gt

@@ -5,7 +5,7 @@ func.func private @shout(%x: tensor<f32>) -> tensor<f32> {
   return %x : tensor<f32>
 }
 
-// Both calls stay in the loop, although they are equal, depend on a constant only, and are not used.
+// Both calls stay in the loop, although they are equal and unused, and depend on a constant only.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: call @shout
 // CHECK: "gnomon.while"

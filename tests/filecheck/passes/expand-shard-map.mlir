@@ -39,8 +39,8 @@ func.func @main(%x: tensor<8x9xf32>, %y: tensor<3xf32>) -> (tensor<8x9xf32>, ten
 
 // -----
 
-// Inside the function, a gradient with respect to a value that members share is summed over them: the
-// transpose of the cast is a sum.
+// Inside the function, a gradient with respect to a value that members share is summed over them:
+// the transpose of the cast is a sum.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[W:.*]]: tensor<f32>, %[[X:.*]]: tensor<4xf32>)
@@ -71,8 +71,8 @@ func.func @main(%w: tensor<f32>, %x: tensor<4xf32>) -> tensor<f32> {
 
 // -----
 
-// Sums within the groups {0, 2} and {1, 3}: members are permuted into the order of their groups, and
-// back.
+// Sums within the groups {0, 2} and {1, 3}: members are permuted into the order of their groups,
+// and back.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  (%[[X:.*]]: tensor<4xf32>)
