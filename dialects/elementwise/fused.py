@@ -47,7 +47,8 @@ def _fused_f64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 def _evaluate(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     if x.dtype == np.float32:
-        # The product is exact in 48 bits, so only the sum is rounded, in f64 and then in f32.
+        # The product is exact in 48 bits, so only the sum is rounded, in f64 and then in f32. That
+        # differs from one rounding where the f64 sum is rounded to the middle between two f32.
         return (x.astype(np.float64) * y + z).astype(np.float32)
     if x.dtype == np.float64:
         return _fused_f64(x, y, z)
