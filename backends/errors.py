@@ -86,7 +86,7 @@ class CompilerUnavailable(CompilationError):  # noqa: N818 - says what happened
 class UnsupportedOnTarget(CompilationError):  # noqa: N818 - says what happened
     """The program contains an op or a dtype that the target does not support.
 
-    The message names it. The documentation's table of targets lists alternatives.
+    The message names it. The documentation's page of targets lists the ops that each supports.
     """
 
 

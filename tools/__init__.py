@@ -1,1 +1,1 @@
-"""Command-line tools: the compiler driver, the optimizer driver, the benchmark, the fuzzer."""
+"""Tools: the driver ``gnomon``, ``gnomon-opt``, benchmarks, the fuzzer, generated pages."""

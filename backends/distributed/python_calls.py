@@ -5,8 +5,9 @@ program for them: it threads a number, the status, through all calls of Python, 
 
 - The status makes each call depend on the one before, so that calls happen in program order.
 - A call whose function raises an exception returns a status other than 0, and zeros as results.
-  Then no other function is called, and loops end. An error reported to XLA would end the program
-  on one device only, while the other devices wait for it in a collective.
+  Then no other function is called, and loops end, except those in a ``shard_map`` that have
+  collectives. An error reported to XLA would end the program on one device only, while the other
+  devices wait for it in a collective.
 - The last status is an additional result of ``main``: it tells all processes how the calls ended.
 
 Outside of a ``shard_map``, the first device of the mesh makes the calls, with whole arrays. In a

@@ -1,7 +1,7 @@
 """Printing of optimized programs: the HLO that a compiler returns as a protocol buffer.
 
 The text is for reading and cannot be parsed, unlike XLA's own text, which it resembles. It shows
-computations and instructions with their shapes, operands, called computations and source locations.
+computations and instructions with their shapes, operands, called computations and op names.
 
 The field numbers are those of ``xla/service/hlo.proto`` and ``xla/xla_data.proto``.
 """

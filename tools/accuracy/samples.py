@@ -225,7 +225,10 @@ _WITHIN_A_DOMAIN = ("zeta", "polygamma", "gamma", "beta")
 
 
 def pairs(dtype: np.dtype, count: int, kind: str, seed: int = 0) -> list[np.ndarray]:
-    """About ``count`` pairs or triples of a kind, and all pairs of the format's edge cases."""
+    """About ``count`` pairs or triples of a kind, and all pairs of some edge cases.
+
+    There are no edge cases for functions that have no values outside a domain.
+    """
     rng = np.random.default_rng(seed)
     made = PAIRS[kind](dtype, rng, count)
     if kind in _WITHIN_A_DOMAIN:

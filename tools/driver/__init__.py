@@ -3,6 +3,7 @@
     gnomon compile model.py:loss --grad --emit asm               # to an executable, or a stage
     gnomon run model.py:loss --input x.npy --output y.npz        # or --benchmark
     gnomon inspect model.py:loss                                 # signature, cost, ops by stage
+    gnomon explore model.py:loss                                 # every stage, as an HTML page
     gnomon diff old.mlir new.mlir                                # what differs between two programs
     gnomon devices | targets | doctor | version                  # this machine, and other ones
     gnomon cache list | size | prune | clear                     # the executables kept on disk

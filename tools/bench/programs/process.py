@@ -58,8 +58,9 @@ def _answer(**facts: Any) -> None:
 def main(arguments: list[str], base: int | None) -> None:
     """Run the program of ``[program, framework, file]`` until stdin ends.
 
-    Lines of stdin are durations: the seconds that a turn should take. The first answer has the
-    time of the first call; the results go to ``file``, if it is given.
+    A line of stdin is a duration, the seconds that a turn should take, or ``memory``, which asks
+    for the peak memory. The first answer has the time of the first call; the results go to
+    ``file``, if it is given.
 
     Args:
       base: the memory that does not belong to the framework, in bytes.
