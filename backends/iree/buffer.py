@@ -254,7 +254,7 @@ class Buffer:
     def from_numpy(cls, array: np.ndarray[Any, Any], device: Device | None = None) -> Buffer:
         """Wrap an array without copying it, unless its byte order is not this machine's.
 
-        A program that takes the buffer uses the array's memory in place if it has at least 16 kB,
+        A program that takes the buffer uses the array's memory in place if it has at least 16 KiB,
         is contiguous, and starts at a multiple of 16 bytes, as NumPy's own allocations do.
         Otherwise the first such program copies it.
 

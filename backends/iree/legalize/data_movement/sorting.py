@@ -9,7 +9,8 @@ then gathered by position. On CPUs, a kernel selects the first few, see
   in one kernel for all rows. On devices, an element's position is the number of elements before it:
   the compiler's sort would run each row in one thread, for CUDA it rejects rows of 32, and for
   Vulkan it rejects most shapes ("'vector.transfer_read' op with rank > 1") or crashes.
-- On a target that shares its memory with Python, the evaluator sorts: a million numbers take 20 ms.
+- On a target that can call Python and shares its memory, the evaluator sorts: a million numbers
+  take 20 ms.
 - Elsewhere a bitonic network sorts (K. E. Batcher, Sorting Networks and their Applications, 1968):
   a loop of log2(n) (log2(n) + 1) / 2 steps, each of which compares every element with one other. A
   million numbers take 1.5 s on two cores.

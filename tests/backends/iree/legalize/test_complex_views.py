@@ -35,7 +35,7 @@ def copies(function: Callable[..., Any], *shapes: tuple[int, ...]) -> int:
     return (artifact.plan.code or b"").count(BITCAST.encode())
 
 
-# The last ones read the parts by position, and update them in place.
+# Some read the parts by position, or update them in place.
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "abs": gnp.abs,
     "real": lambda z: z.real + 1,

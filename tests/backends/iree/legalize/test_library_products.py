@@ -283,7 +283,7 @@ def test_calls_give_equal_results() -> None:
 
 
 def test_loops(all_sizes: None) -> None:
-    n = 128  # A loop over smaller arrays is one kernel of IREE's.
+    n = 128  # A loop over smaller arrays is one kernel, without calls of the library.
     w, x = numbers(n, n) / n, numbers(n, n, seed=1)
     expected = x
     for _ in range(10):

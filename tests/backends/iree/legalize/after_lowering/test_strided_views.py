@@ -17,7 +17,7 @@ from tests.tolerance import assert_each_near
 X = np.arange(2 * 5 * 7, dtype=np.float32).reshape(2, 5, 7) / 8
 PLACES = np.array([1, 0, 1, 5, -1], np.int32)
 
-# The values read at positions of the array, from a start that is known only at run time.
+# Views that are read by position, of an array and a start that is known only at run time.
 VIEWS: dict[str, Callable[[Any, Any], Any]] = {
     "every other": lambda x, i: x[0, 0, ::2],
     "every other, inner": lambda x, i: x[0, :, ::2],

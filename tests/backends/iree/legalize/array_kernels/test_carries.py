@@ -97,7 +97,7 @@ STEPS: dict[str, Step] = {
 
 
 def _pairs(state: Any) -> Any:
-    """Of several carries, some trade places, or leave the body twice."""
+    """Of several carries, some trade places."""
     a, b, c, d = state
     v = b + a
     return _elementwise(a) + v, v, _inner(d), _padded(c)

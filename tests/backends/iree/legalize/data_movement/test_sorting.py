@@ -1,4 +1,4 @@
-"""Sorts on IREE: by a kernel, by Python, or by a network where Python shares no memory."""
+"""Sorts on IREE: by a kernel, by Python where it shares the memory, or else by a network."""
 
 from __future__ import annotations
 
