@@ -1,4 +1,4 @@
-"""The trained classifier of digits outside of Python's programs: the runtime, the driver, and C.
+"""The trained classifier of digits as an artifact and in C, run by the runtime and the driver.
 
 For each backend, two processes give the same bits.
 """
@@ -71,7 +71,7 @@ def by_driver(folder: Path, platform: str) -> bytes:
 
 
 def check(folder: Path, results: list[bytes]) -> np.ndarray:
-    """Check that all results have the same bits, and are near another backend's; return them."""
+    """Check that all results have the same bits, and are near the CPU's; return them."""
     assert len(set(results)) == 1
     scores = np.frombuffer(results[0], np.float32).reshape(BATCH, 10)
     expected = np.frombuffer(by_runtime(folder, "cpu"), np.float32).reshape(BATCH, 10)

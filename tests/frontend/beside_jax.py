@@ -45,7 +45,7 @@ def check_program(program: Program, ulps: float = 8.0, scale: float = 1.0) -> No
     """Run a program with both libraries, and compare results or kinds of errors.
 
     Arrays must agree in shape, dtype and weak type, and in values to ``ulps`` units at the size of
-    the values or at ``scale``; everything else must be equal.
+    each value, or at ``scale`` if that is larger; everything else must be equal.
     """
     expected, their_error = _result(program, THEIRS)
     found, our_error = _result(program, OURS)

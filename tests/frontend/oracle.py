@@ -55,7 +55,7 @@ KINDS = (
 
 
 def kind(error: BaseException) -> type:
-    """The built-in exception class of an error."""
+    """The first of `KINDS` that an error is an instance of, or else its own class."""
     return next((k for k in KINDS if isinstance(error, k)), type(error))
 
 

@@ -204,7 +204,7 @@ def test_pickle_and_copies(dtype: Any) -> None:
     x = wrap(np.array([0, 1, 1]).astype(dtype), True)
     for other in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x), x.copy()):
         assert other.aval is x.aval
-        # A format of exponents only has no zero, so nans are compared.
+        # A format of exponents only has nan instead of zero, and nan is unequal to itself.
         assert other.tobytes() == x.tobytes()
         assert other._value is not x._value
 
@@ -230,7 +230,7 @@ def test_dlpack_both_ways_shares_memory(dtype: str) -> None:
     assert not np.shares_memory(copied, value)
 
 
-def test_dlpack_is_refused_where_it_cannot_be() -> None:
+def test_dlpack_refuses_other_objects_streams_and_devices() -> None:
     with pytest.raises(TypeError, match="__dlpack__"):
         import_capsule([1, 2])
     with pytest.raises(BufferError, match="stream"):
@@ -295,6 +295,6 @@ def test_weak_types_are_printed() -> None:
 # ---------------------------------------------------------------------------------------- operators
 
 
-def test_numpy_operators_step_back() -> None:
+def test_operators_of_numpy_arrays_defer_to_ours() -> None:
     total = np.ones(3, np.float32) + wrap(np.ones(3, np.float32))
     assert isinstance(total, Array)

@@ -75,7 +75,7 @@ CASES: dict[str, Program] = {
     for rule in RULES
 }
 
-# Functions that close over the variable by which they are differentiated.
+# Functions that close over the variable with respect to which they are differentiated.
 READERS: dict[str, Any] = {
     "custom_vjp": lambda ns, y: _by_vjp(ns, lambda _, g: (g,), None, lambda x: ns.np.sin(x) * y),
     "custom_jvp": lambda ns, y: _by_jvp(ns, lambda t: t, lambda x: ns.np.sin(x) * y),

@@ -130,8 +130,7 @@ def test_errors_of_pure_callback() -> None:
             run(call(lambda v: (v, v)))(x)
         with pytest.raises(ZeroDivisionError):
             run(call(lambda v: 1 / 0))(x)
-    # As NumPy makes them; with 64-bit types off, a 64-bit result is converted to the declared
-    # dtype.
+    # NumPy's default dtype has 64 bits; without 64-bit types, it is converted to the declared one.
     np.testing.assert_array_equal(gn.jit(call(lambda v: np.zeros(2)))(x), np.zeros(2))
 
 
@@ -299,7 +298,7 @@ def test_calls_with_effects_are_marked() -> None:
     assert marked.count(True) == 1 and marked.count(False) >= 2
 
 
-def test_an_effect_does_not_steer_python_twice() -> None:
+def test_python_does_not_branch_on_the_value_of_an_effect() -> None:
     value = gn.ShapeDtypeStruct((), F32)
 
     def f(x: Any) -> Any:
@@ -336,7 +335,8 @@ def test_debug_print(capsys: pytest.CaptureFixture[str]) -> None:
     gn.debug.print("{}", 1, 2, skip_format_check=True)
 
 
-def test_lines_of_several_threads_are_not_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_printed_by_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of several threads would be mixed otherwise."""
     written: list[str] = []
 
     class Output(io.StringIO):

@@ -65,7 +65,7 @@ def cases(g: Any, n: Any, lax: Any, c: Any) -> dict[str, tuple[Any, str, tuple[A
         "passes": (f, user, (f32(1),)),
         "first": (two, user, (f32(2),)),
         "second": (lambda x: c.check(x > 3, "second"), user, (f32(2),)),
-        "not asked for": (f, nan, (f32(1),)),
+        "not asked for": (two, nan, (f32(2),)),
         "nested payload": (
             lambda x: c.check(x > 3, "{a[b]} {0[1]:.2f}", (x, x), a={"b": x + 1}), user, (f32(2),),
         ),

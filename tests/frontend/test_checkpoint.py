@@ -110,7 +110,7 @@ def test_values_that_a_policy_saves(case: str) -> None:
     close(gn.grad(checkpointed, (0, 1))(X, W), gn.grad(deep, (0, 1))(X, W))
 
 
-def test_saving_everything_saves_the_residuals_of_no_checkpoint() -> None:
+def test_saving_everything_saves_the_same_residuals_as_without_a_checkpoint() -> None:
     everything = gn.checkpoint(deep, policy=policies.everything_saveable)
     kept = sorted(str(aval) for aval, _ in saved_residuals(everything, X, W))
     assert kept == sorted(str(aval) for aval, _ in saved_residuals(deep, X, W))

@@ -1,4 +1,4 @@
-"""Convolutions of `lax` against JAX: values, derivatives, stacks, errors; a network compiled."""
+"""Convolutions of `lax` against JAX: values, derivatives, vmap, errors; a compiled network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import gnomon.numpy as gnp
 from gnomon import lax
 from tests.frontend.oracle import assert_trees_close, check, sample, to_gnomon
 
-# Sums of some twenty products round as often, by half a unit on both sides.
+# Sums of some twenty products round as often, by half a unit each time, in both libraries.
 CLOSE: dict[str, Any] = {"ulps": 16.0, "together": True}
 
 

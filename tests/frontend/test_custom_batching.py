@@ -23,7 +23,7 @@ Y = np.linspace(1, 2, 2, dtype=np.float32)
 
 
 def same(ours: Callable[..., Any], theirs: Callable[..., Any]) -> None:
-    """Leaves of trees, to a few units in the last place."""
+    """Compare the leaves of both results, to a few units in the last place."""
     expected = [jax.numpy.asarray(leaf) for leaf in jax.tree.leaves(theirs())]
     check(lambda: gn.tree.leaves(ours()), lambda: expected, ulps=4.0, weak=False, scale=1.0)
 

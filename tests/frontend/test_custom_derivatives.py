@@ -279,7 +279,7 @@ def test_closure_convert() -> None:
     close(program(OURS), program(THEIRS))
 
 
-def test_rules_stand_in_the_program() -> None:
+def test_rules_are_in_the_program() -> None:
     @gnomon.custom_jvp
     def f(x: Any) -> Any:
         return gnp.sin(x)
@@ -413,7 +413,7 @@ def test_errors_of_definition_and_closure() -> None:
         gnomon.grad(lambda y: f(2.0, y))(1.0)
 
 
-def test_arguments_without_derivative_hide_one_however_they_are_traced() -> None:
+def test_nondifferentiable_arguments_have_no_derivative_even_if_they_are_traced() -> None:
     def derivatives(ns: Any) -> Any:
         @functools.partial(ns.api.custom_jvp, nondiff_argnums=(1,))
         def f(x: Any, n: Any) -> Any:

@@ -82,7 +82,7 @@ def test_an_array_says_where_it_is(devices: tuple[Device, ...]) -> None:
             use()
 
 
-def test_to_other_worlds(devices: tuple[Device, ...]) -> None:
+def test_pickle_dlpack_and_device_get_copy_to_the_host(devices: tuple[Device, ...]) -> None:
     x = gn.device_put(VALUE, devices[0])
     back = pickle.loads(pickle.dumps(x))
     assert back.devices() == {HOST}

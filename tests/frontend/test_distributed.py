@@ -31,7 +31,7 @@ def test_missing_arguments_are_reported(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ValueError, match="process_id should be defined"):
         gn.distributed.initialize("127.0.0.1:1234")
     assert not gn.distributed.is_initialized()
-    gn.distributed.shutdown()  # a second shutdown is not an error
+    gn.distributed.shutdown()  # without a connection, this is not an error
 
 
 def test_arguments_are_checked() -> None:

@@ -20,7 +20,7 @@ from gnomon.passes.vectorize import Vectorizer
 
 @pytest.fixture(autouse=True)
 def derivations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The functions that the passes derived since the test began."""
+    """The methods by which passes have derived functions since the test began."""
     gn.clear_caches()
     found: list[str] = []
     for owner, method in ((Differentiator, "vjp"), (Differentiator, "jvp"), (Vectorizer, "vmap")):

@@ -1,4 +1,7 @@
-"""Functions made in the same way are equal, so that functions of them are traced once."""
+"""Functions made in the same way are equal, so that functions of them are traced once.
+
+Also donated arrays that are used twice or not at all, and copies to the host.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,7 @@ def test_donated_arrays_that_no_result_can_take() -> None:
         f(x, y)
     assert caught[0].filename == __file__
     assert y.is_deleted() and not x.is_deleted()
-    f(x, gnp.ones(2))  # The compilation causes the warning.
+    f(x, gnp.ones(2))  # only the compilation warns
 
 
 def test_copies_to_the_host_of_other_objects() -> None:

@@ -172,7 +172,7 @@ def test_a_state_goes_through_transformations() -> None:
 
     start = gn.numpy.array([0.0, 1.0])
     assert abs(float(gn.jit(final)(start)) - 6.0) < 0.5
-    # The iteration is linear in its start, so its derivative is the same everywhere.
+    # The iteration is affine in its start, so its derivative is the same everywhere.
     derivative = np.asarray(gn.jit(gn.grad(final))(start))
     difference = float(final(start + 1.0) - final(start)) / 2.0
     assert_near(derivative, np.full(2, difference, np.float32), units=64.0, scale=1.0)

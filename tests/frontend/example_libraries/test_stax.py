@@ -140,7 +140,7 @@ def test_a_batch_of_any_size(make: Make) -> None:
 
 
 def test_pooling_keeps_a_batch_of_any_size() -> None:
-    """JAX says 0 here."""
+    """JAX returns a batch dimension of 0."""
     assert ours.MaxPool((2, 2), strides=(2, 2))[0](None, (-1, 5, 5, 2))[0] == (-1, 2, 2, 2)
 
 
