@@ -45,7 +45,7 @@ class Span:
     Attributes:
       name: the activity.
       track: one of the tracks above.
-      thread: the number of the thread that it ran in; for `DEVICE`, of the device.
+      thread: the number of the thread that it ran in; for `DEVICE`, the number of the device.
       start_ns, end_ns: nanoseconds since the epoch.
       details: further facts about it.
     """

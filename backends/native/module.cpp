@@ -62,7 +62,7 @@ PyType_Slot entry_slots[] = {{Py_tp_traverse, (void *) traverse<DirectEntry>},
                              {Py_tp_clear, (void *) clear<DirectEntry>},
                              {0, nullptr}};
 
-// Nothing is to be cleared: the cache breaks the cycles through it.
+// Nothing needs to be cleared: the cache breaks the cycles through it.
 PyType_Slot dispatcher_slots[] = {{Py_tp_traverse, (void *) traverse<Dispatcher>},
                                   {Py_tp_call, (void *) call_dispatcher},
                                   {0, nullptr}};

@@ -12,11 +12,11 @@
 // everything on it. A value that has been passed need not be signaled: its waiters have been woken,
 // and work that was queued before the value was taken is visible to the waiters of a later value.
 //
-// Waits: those threads, two for each device, wait for the end of the next piece of work or for that
-// semaphore, whichever comes first. Devices that run on the processor (Mesa's lavapipe) implement a
-// wait for any of several semaphores by polling without a pause, which keeps two cores busy as long
-// as the process lives. A wait for one semaphore sleeps. This loader therefore waits for the first
-// semaphore with short timeouts, and polls the others in between.
+// Waits: the threads that complete work, two for each device, wait for the end of the next piece of
+// work or for that semaphore, whichever comes first. Devices that run on the processor (Mesa's
+// lavapipe) implement a wait for any of several semaphores by polling without a pause, which keeps
+// two cores busy as long as the process lives. A wait for one semaphore sleeps. This loader
+// therefore waits for the first semaphore with short timeouts, and polls the others in between.
 
 #include <algorithm>
 #include <chrono>

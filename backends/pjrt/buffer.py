@@ -1,4 +1,4 @@
-"""Buffers: arrays on a device of a plugin, computed already or by a running program.
+"""Buffers: arrays on a device of a plugin, which a running program may still compute.
 
 Three objects have lifetimes: the `Buffer` that the user holds, the device's memory (`Memory`), and
 NumPy's memory on the host. If the device's memory is the host's, the device may read a NumPy array

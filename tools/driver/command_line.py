@@ -161,7 +161,7 @@ def _add_run(command: Callable[..., argparse.ArgumentParser]) -> None:
         run_command,
         """
         Compile and run a program. Arguments that --input does not give are those of the example
-        in the file, or random numbers.
+        in the file or, with --random, random numbers.
         """,
     )
     add_program_options(sub)
