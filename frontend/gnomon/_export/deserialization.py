@@ -107,7 +107,7 @@ def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None 
         programs=programs,
         closed_over=tuple(known[weight] for weight in entry.weights),
         _get_vjp=vjp,
-        # It is lowered again where the file has none, as it does for some symbolic dimensions.
+        # None lowers it again: the file has none for some programs with symbolic dimensions.
         _portable=portable or None,
         _parameters=entry.parameters,
         **_devices(artifact, entry),

@@ -181,7 +181,8 @@ class Exported:
         """The exported function that computes cotangents.
 
         It takes the leaves of the arguments and a cotangent for each leaf of the results, and
-        returns a tuple of a cotangent for each argument: ``float0`` zeros for integers.
+        returns a tuple of a cotangent for each leaf of the arguments; those of integers are
+        ``float0`` zeros.
 
         Raises:
           ValueError: the function was serialized without its VJP.

@@ -112,13 +112,14 @@ def save(
       functions: by name, each an `Exported`, or a pair of a jitted function and a tuple of example
         arguments, arrays or `ShapeDtypeStruct`. Donated arguments are donated in the artifact too.
       targets: the targets to compile for, see docs/targets.md. ``"cpu"`` is the level of this
-        machine's architecture (such as x86-64-v3), so that similar machines run the module too. It
-        may be empty for `gnomon.load`, which compiles a function that has no module.
+        machine's architecture (such as x86-64-v3), so that similar machines run the module too.
+        Without targets there are no modules, and `gnomon.load` compiles the functions.
       weights: a tree of arrays that functions close over; their paths in it become their names.
       vjp_order: how many times the functions that `load_exported` returns can be differentiated.
 
     Raises:
-      ValueError: there is no such target.
+      ValueError: there is no such target, a function was exported for other platforms, or its name
+        is empty or has a dot.
       UnsupportedOnTarget: a target does not support a function.
       NotImplementedError: a function calls Python, is to be compiled for several devices, or has
         symbolic dimensions and needs their sizes to be compiled.

@@ -43,6 +43,7 @@ class HloSharding:
         there are several. Empty for a replicated array.
       sizes: the shape of the grid of all devices in the order of their numbers.
       order: the transposition of that grid which lists the devices in the order of the parts.
+      has_copies: whether ``tiles`` ends in the number of copies.
     """
 
     tiles: tuple[int, ...]

@@ -88,7 +88,7 @@ def number_of(device: Device) -> int:
     return device.id + NUMBERS * (_PLATFORMS + zlib.crc32(device.platform.encode()) % _PLATFORMS)
 
 
-# The multiples of the devices of platforms; those of described devices are lower.
+# The least multiple of `NUMBERS` for a platform; those for described devices are lower.
 _PLATFORMS = 1 << 20
 
 

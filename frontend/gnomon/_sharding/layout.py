@@ -42,7 +42,7 @@ class Layout:
       TypeError: ``major_to_minor`` has something else than integers.
 
     Attributes:
-      AUTO: stands for the layout that the compiler chooses, which is the row-major one.
+      AUTO: the layout that the compiler chooses, which is the row-major one.
 
     Example:
       >>> import gnomon as gn

@@ -450,7 +450,7 @@ def make_mesh(
       axis_shapes: the size of each axis.
       axis_names: the name of each axis.
       axis_types: an `AxisType` for each axis; by default all are `AxisType.Explicit`.
-      devices: the devices to choose from; by default all `devices`.
+      devices: the devices to choose from; by default all of ``gnomon.devices()``.
     Raises:
       ValueError: there are too few devices, or the numbers of axes differ.
 

@@ -49,7 +49,7 @@ class TraceCache:
         cached = self._known.get(key)
         if cached is None:
             if state.staging is not None:
-                traced = trace()  # Without the frame of `_trace`, which would only call it.
+                traced = trace()  # `_trace` would only call it, from one more frame.
             else:
                 traced, is_kept = self._trace(key, trace)
                 if is_kept:

@@ -49,7 +49,7 @@ def resolved(sharding: Any, what: str) -> Any:
 # platform are left out.
 _named: dict[int, Any] = {}
 
-# Set when the first constraint is made; before, no program need be searched for one.
+# Set when the first constraint is made; before that, no program need be searched for one.
 _constraints = threading.Event()
 
 
@@ -85,9 +85,10 @@ def constrained(x: Any, sharding: NamedSharding, *, others_open: bool = False) -
 
 
 def _other_grid(mesh: Mesh | AbstractMesh) -> Mesh | AbstractMesh:
-    """A mesh with the devices of the mesh that is set, if they are arranged differently there.
+    """Give an abstract mesh the devices of the mesh that is set, if its shape is another one.
 
-    `use_abstract_mesh` may name the devices of a program by other axes.
+    `use_abstract_mesh` may name the devices of a program by other axes. Any other mesh is returned
+    unchanged.
     """
     concrete = config.mesh_context[0]
     if isinstance(mesh, Mesh) or concrete is None or mesh.manual_axes:

@@ -95,7 +95,7 @@ def check_callable(fun: Any, transformation: str) -> None:
 
 
 def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Any:
-    """A transformed function with the name of ``fun`` and a docstring that names both."""
+    """Name a transformed function after ``fun``, and put ``sentence`` before its docstring."""
     functools.update_wrapper(wrapper, fun)
     wrapper.__doc__ = sentence.format(name_of(fun))
     if own := getattr(fun, "__doc__", None):
@@ -421,7 +421,7 @@ def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) ->
 
 
 def match_dtype(x: Array, aval: ShapedArray) -> Array:
-    """A weakly typed float, such as Python's, in the dtype of ``aval`` where that can hold it."""
+    """A weakly typed float or complex number in the dtype of ``aval``, if that can hold it."""
     if x.dtype == aval.dtype or not x.aval.weak_type or not is_inexact(x.dtype):
         return x
     if not is_inexact(aval.dtype) or (is_complex(x.dtype) and not is_complex(aval.dtype)):

@@ -20,7 +20,7 @@ from gnomon.passes.propagate_shardings import Inspected
 
 __all__ = ["any_inspections", "inspect", "report_shardings"]
 
-# Set when the first inspection is made; before, no program need be searched for one.
+# Set when the first inspection is made; before that, no program need be searched for one.
 _inspections = threading.Event()
 
 

@@ -66,7 +66,7 @@ class Trace:
       sources: the arrays that are passed for the arguments, where there are any.
       names: names of the arguments in messages.
       differentiates: whether the traced function is differentiated.
-      members: determines the values of the members of a mesh, if they are known while tracing.
+      members: the `MemberValues` of a `shard_map` whose values are known while tracing, or None.
       made: weak references to its tracers, under `check_tracer_leaks`.
     """
 
@@ -356,10 +356,10 @@ class Tracer(Array):
 
     def __str__(self) -> str:
         trace = self._trace
-        told = None
+        text = None
         if trace.members is not None and not trace.finished:
-            told = trace.members.told(trace, self._ssa)
-        return repr(self) if told is None else str(told)
+            text = trace.members.described(trace, self._ssa)
+        return repr(self) if text is None else str(text)
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)

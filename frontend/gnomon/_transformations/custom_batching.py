@@ -25,7 +25,7 @@ class custom_vmap:  # noqa: N801
     """A function with a custom batching rule.
 
     Args:
-      fun: a function of arrays and pytrees of them, given by position.
+      fun: a function of arrays and pytrees of them.
 
     The rule, defined by `def_vmap`, is called when a `vmap` of the function is expanded. In
     forward mode (`jvp`, `jacfwd`) the function and its rule are differentiated; reverse mode raises

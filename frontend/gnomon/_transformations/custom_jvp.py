@@ -74,7 +74,7 @@ class custom_jvp(Custom):  # noqa: N801
     def defjvp(
         self, jvp: Callable[..., tuple[Any, Any]], symbolic_zeros: bool = False
     ) -> Callable[..., tuple[Any, Any]]:
-        """Define the rule; returns it, so that it serves as a decorator.
+        """Define the rule and return it, so that this method serves as a decorator.
 
         Args:
           jvp: the rule.

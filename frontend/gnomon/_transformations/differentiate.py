@@ -159,9 +159,16 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 
     ``fun`` is evaluated once; the linear function may be applied many times.
 
+    Args:
+      fun: a function of arrays and pytrees of them.
+      primals: where to evaluate it.
+      has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
     Returns:
       ``(out, linear)``, with ``has_aux`` ``(out, linear, aux)``; ``linear(*tangents)`` takes
       tangents like ``primals`` and returns the tangent of ``out``.
+    Raises:
+      TypeError: (from the linear function) the structures of primals and tangents differ.
+      ValueError: (from the linear function) their shapes or dtypes differ.
     """
     check_callable(fun, "linearize")
     return _linearized(fun, primals, has_aux, "linearize", Pushforward)

@@ -91,7 +91,7 @@ def jacfwd(
     Returns:
       A function of the same arguments. Its result has the tree of the output, with the tree of the
       argument in place of each leaf. The shape of a leaf is the shape of the output's leaf followed
-      by that of the argument's leaf.
+      by that of the argument's leaf. With ``has_aux`` it returns ``(jacobian, aux)``.
     """
     check_callable(fun, "jacfwd")
     positions = canonical_argnums(argnums)

@@ -21,8 +21,8 @@ def linear_call(
     Args:
       fun: ``fun(residual_args, linear_args)``, linear in the second argument.
       fun_transpose: ``fun_transpose(residual_args, cotangent)``, the transpose of ``fun``. The
-        cotangent has the type of the result of ``fun``; the result has that of ``linear_args``. Its
-        own transpose is ``fun``.
+        cotangent has the type of the result of ``fun``; the result has that of ``linear_args``. The
+        transpose of ``fun_transpose`` is ``fun``.
       residual_args: a pytree of arrays, in which neither function need be linear.
       linear_args: a pytree of arrays.
     Returns:

@@ -1,8 +1,8 @@
-"""The values that the members of a mesh have of a traced value, where they are known already.
+"""The values of a tracer on the members of a mesh, where they are known during tracing.
 
-A function under `shard_map` is traced even where it is called outside of traced functions. Its
-operands are known then, so a value can be computed by all members from the program so far: to be
-printed, or to steer Python if it is the same for all.
+`shard_map` traces its function even when it is called outside of traced functions. The operands are
+known then, so the program traced so far can be run on all members (the devices of the mesh) to get
+the values of a tracer: to print them, or for Python's control flow, if all members have the same.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["MemberValues"]
 
 
 class MemberValues:
-    """The values of the members, which a `Tracer` shows when it is printed or read.
+    """The values of the members, for a `Tracer` that is printed or converted to a Python number.
 
     Args:
       operands: the whole arrays that the function is applied to.
@@ -65,21 +65,21 @@ class MemberValues:
         *,
         checked: bool,
     ) -> MemberValues | None:
-        """The values of a function that is about to be traced; None if they will not be known."""
+        """The `MemberValues` of a function that is to be traced; None if they are not known."""
         known = isinstance(mesh, Mesh) and trace_for(operands) is None
         if not known or not in_host_memory(mesh._flat[0]) or len(manual) < len(mesh.axis_names):
             return None
         return MemberValues(operands, in_specs, mesh, manual, checked=checked)
 
     def known(self, trace: Trace, value: ir.Value, vma: frozenset[str]) -> np.ndarray | None:
-        """A value that all members have; None if members may differ."""
+        """The value of all members; None if their values may differ or are not known."""
         if not self._checked or vma:
             return None
         every = self._every(trace, value)
         return None if every is None else np.asarray(every[(0,) * len(self._manual)])
 
-    def told(self, trace: Trace, value: ir.Value) -> str | None:
-        """The values of all members, with their devices; None if they are not known."""
+    def described(self, trace: Trace, value: ir.Value) -> str | None:
+        """A text with the value of each member and its device; None if they are not known."""
         every = self._every(trace, value)
         if every is None:
             return None

@@ -50,8 +50,8 @@ def pmap(
     arrays whose mapped axis has the number of its own devices, and gets results of that size;
     collectives act over all devices. In a traced function (`jit`, `grad`, ...), the size of the
     mapped axis decides: if it is the number of all devices, arrays and results are those of all
-    processes. If it is smaller, the function is mapped over devices of this process only, and so
-    are its collectives.
+    processes. If it is at most the number of this process's devices, the function is mapped over
+    these only, and its collectives act over these only.
 
     Args:
       fun: a function of arrays and pytrees of them.
@@ -62,8 +62,8 @@ def pmap(
       out_axes: the place of the mapped axis in each result, in the same form; None gives the
         result of the first device.
       static_broadcasted_argnums: positions of arguments that are Python values.
-      devices: the devices to map over; by default as many of `devices` as are needed, or with
-        several processes all of them.
+      devices: the devices to map over; by default as many of ``gnomon.devices(backend)`` as are
+        needed, or with several processes all of them.
       backend: the platform of the devices.
       axis_size: the size of the mapped axis; with several processes, the number of all devices.
       donate_argnums: arguments whose memory the call may take over.

@@ -1,7 +1,7 @@
 """`pmap` over the devices of several processes, each of which gives its own rows and gets its own.
 
-The rows of all processes together are one array over all devices, which the mapped function takes;
-no value is moved to make it, nor to take it apart again.
+The rows of all processes together are one array over all devices, which the mapped function takes.
+No value moves between processes when this array is made or taken apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rows_of_all(x: Array, place: int | None, devices: Sequence[Device], name: An
       place: the mapped axis; None gives each device all of ``x``.
       devices, name: the devices of all processes, and the name of the mapped axis.
     Raises:
-      ValueError: this process has another number of devices than rows.
+      ValueError: the number of rows is not the number of this process's devices.
     """
     local = [device for device in devices if is_addressable(device)]
     mesh = _mesh(devices, name)
@@ -65,7 +65,7 @@ def rows_of_all(x: Array, place: int | None, devices: Sequence[Device], name: An
 
 
 def _known_parts(x: Array, sharding: NamedSharding) -> Sequence[Any] | None:
-    """The buffers of the rows, if an earlier call of `pmap` gave them to this process's devices."""
+    """The buffers of the rows, if an array is sharded over this process's devices already."""
     if type(x) is not ShardedArray or x.is_only_on_host() or x._sharding != sharding:
         return None
     buffer: Any = x.device_buffer()

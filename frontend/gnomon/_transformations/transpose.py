@@ -41,7 +41,7 @@ def linear_transpose(
       the arguments. As a pytree, its leaves are the arrays that ``fun`` closes over, so that it may
       be an argument or a result of a jitted function.
     Raises:
-      TypeError: ``fun`` is not linear in some argument; the message names the op.
+      TypeError: ``fun`` is not linear in some argument.
 
     Example:
       >>> import gnomon as gn

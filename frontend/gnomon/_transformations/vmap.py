@@ -53,8 +53,8 @@ def vmap(
         result that does not depend on a mapped argument.
       axis_name: a name for the axis, for collectives (`gnomon.lax.psum`).
       axis_size: the size of the axis; needed only if no argument is mapped.
-      spmd_axis_name: the axes of the mesh over which the mapped axis is split. If the types of the
-        arguments split the mapped axis over explicit axes, these must be the same.
+      spmd_axis_name: the axes of the mesh over which the types of the arguments split the mapped
+        axis. It is only checked, and ignored if the types do not split the mapped axis.
     Returns:
       A function of the same arguments, with the mapped axis added.
     Raises:

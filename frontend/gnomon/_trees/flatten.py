@@ -86,7 +86,7 @@ class PyTreeDef:
         return self.maker()(leaves)
 
     def maker(self) -> Callable[[Iterable[Any]], Any]:
-        """A function that is `unflatten`, for leaves of which there are as many as needed."""
+        """A function like `unflatten` that does not check the number of leaves."""
         if self._makes is None:
             self._makes = sorted_dictionaries(self._spec)
         return self._makes.unflatten
