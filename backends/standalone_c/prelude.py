@@ -16,7 +16,7 @@ _HEAD = """\
 #include <stdlib.h>
 #include <string.h>
 
-/* Rounding is part of the program: products and sums are not fused, nor reordered. */
+/* Rounding is part of the program: compilers must not fuse or reorder products and sums. */
 #if defined(__FAST_MATH__)
 #error "this program needs IEEE arithmetic: build it without -ffast-math"
 #endif
