@@ -205,8 +205,7 @@ def test_messages_name_the_argument() -> None:
 
 
 def test_only_jitted_functions_are_exported() -> None:
-    for package, module in (gn, export), (jax, jax_export):
-        del package
+    for module in export, jax_export:
         with pytest.raises(ValueError, match="jit"):
             module.export(lambda x: x)(X)
     with pytest.raises(TypeError, match="sequence"):

@@ -261,7 +261,7 @@ def test_damaged_notes(notes) -> None:
         (lambda x: x.astype(np.float16) + 1, "f16 is not known to be right"),
     ],
 )
-def test_what_is_refined_says_why(fun, reason, tmp_path) -> None:
+def test_programs_that_are_not_compiled_for_all_sizes_say_why(fun, reason, tmp_path) -> None:
     exported = exported_of(fun, ("b,4",), F32)
     with pytest.raises(NotImplementedError, match=f"compiled for all sizes.*{reason}"):
         export.save(tmp_path / "f.gnm", {"f": exported})

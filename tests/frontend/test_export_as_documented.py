@@ -416,7 +416,7 @@ def turned(x):
 def rows(mesh, *spec):
     return lib.ShapeDtypeStruct((32,), np.int32, sharding=NamedSharding(mesh, P(*spec)))
 def hlo(exp, outputs=False):
-    # JAX keeps no such shardings any more: it tells those of its named ones.
+    # JAX no longer keeps shardings of this form; here they are derived from its named shardings.
     if lib.__name__ == "gnomon":
         return str(exp.out_shardings_hlo if outputs else exp.in_shardings_hlo)
     named = exp._out_named_shardings if outputs else exp._in_named_shardings

@@ -32,7 +32,7 @@ COMPUTATIONS: dict[str, tuple[Any, Any, float]] = {
 
 
 def check(result: Any, expected: Any, name: str, x: np.ndarray, count: int) -> None:
-    """Compare results of ``count`` steps, each of which rounds by half a unit on both sides."""
+    """Compare results of ``count`` steps, each of which rounds by half a unit in both libraries."""
     assert_each_near(result, expected, count, scale=abs(x).max() if "add" in name else 0.0)
 
 
@@ -113,7 +113,7 @@ def test_pooling_is_differentiated_twice_compiled_and_mapped() -> None:
         for result, expected in zip(results, theirs(x[i], v[i]), strict=True):
             # JAX's second derivative selects another of the equal elements than its first.
             if i == 0 or result is results[0]:
-                # Two sums of nine, and some products: half a unit each, on both sides.
+                # Two sums of nine, and some products: half a unit each, in both libraries.
                 assert_near(result[i], expected, 24)
 
 

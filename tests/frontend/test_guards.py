@@ -208,7 +208,7 @@ def test_sums_of_short_floats() -> None:
     lax.reduce_sum(short, (0,))
 
 
-def test_live_arrays(capsys: pytest.CaptureFixture[str]) -> None:
+def test_live_arrays_and_environment_info(capsys: pytest.CaptureFixture[str]) -> None:
     x, gone = gnp.asarray(VALUE), gnp.asarray(VALUE)
     gone.delete()
     alive = gn.live_arrays()

@@ -692,7 +692,7 @@ def test_one_hot_reads_zeros_and_writes_nothing_out_of_bounds() -> None:
 
 
 def test_wrapping_is_not_a_mode_of_indexing() -> None:
-    """The mode is the same as in JAX, where only `take` supports it."""
+    """As in JAX, only `take` supports this mode."""
     x = wrap(np.arange(3.0, dtype=np.float32))
     places = wrap(np.array([3, -4]))
     for array in (x, jnp.asarray(np.asarray(x))):
