@@ -82,6 +82,8 @@ def cumulative_sum(
 ) -> Array:
     """`cumsum` with the signature of the array API; with ``include_initial``, a zero comes first.
 
+    By default, narrow integers are summed in the default integer dtype, as by `sum`.
+
     Raises:
       ValueError: no axis is given, and the array does not have exactly one dimension.
     """

@@ -1,4 +1,4 @@
-"""Functions with several names: each name is a separate function with this name."""
+"""Functions with several names: each name is bound to a function whose ``__name__`` it is."""
 
 from __future__ import annotations
 

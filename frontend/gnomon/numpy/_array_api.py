@@ -32,8 +32,8 @@ class ArrayNamespaceInfo:
     """
 
     def capabilities(self) -> dict[str, Any]:
-        """Whether masks can be indices and shapes depend on values; the maximum of dimensions."""
-        # The capabilities inside of traced programs; outside of them, both work.
+        """Support for boolean indexing and data-dependent shapes, and the maximum rank."""
+        # The capabilities inside traced programs; both work outside of them.
         return {
             "boolean indexing": False,
             "data-dependent shapes": False,
@@ -57,7 +57,7 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(self, *, device: Device | None = None, kind: Any = None) -> dict[str, Any]:
-        """The dtypes of the standard; those of 64 bits only with x64.
+        """The dtypes of the standard; int64, uint64, float64 and complex128 only with x64.
 
         Args:
           device: ignored, since all devices support the same dtypes.

@@ -58,14 +58,15 @@ def gradient(
 
     Args:
       f: samples of a function.
-      varargs: the distance of the samples or their coordinates; one for all axes, or one for each.
+      varargs: the distance between samples, or their coordinates; one for all axes, or one for
+        each.
       axis: the axes; all of them by default.
       edge_order: not supported.
     Returns:
       An array, or a list of arrays if there are several axes.
     Raises:
       ValueError: an axis has fewer than two samples, or coordinates do not fit.
-      TypeError: the number of distances is not that of axes.
+      TypeError: there are several distances, but not one for each axis.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -124,7 +125,7 @@ def trapezoid(
     Args:
       y: samples.
       x: the coordinates of the samples; None if they are equidistant.
-      dx: the distance of the samples, if there are no coordinates.
+      dx: the distance between samples, if there are no coordinates.
       axis: the axis to integrate along.
 
     Example:
@@ -159,11 +160,11 @@ def unwrap(
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.unwrap(gnp.array([0, 3, 1, 4]), period=4)
-      Array([0, -1, 1, 0], dtype=int32)
+      Array([ 0, -1, -3, -4], dtype=int32)
     """
     x, cycle = promoted("unwrap", p, period)
     if is_complex(x.dtype):
-        raise ValueError("unwrap takes real numbers, got {x.dtype.name}")
+        raise ValueError(f"unwrap takes real numbers, got {x.dtype.name}")
     axis = canonical_axis(axis, x.ndim)
     if x.shape[axis] == 0:
         return x

@@ -89,7 +89,7 @@ def _constant(name: str, value: int, summary: str) -> _Constant:
 
 zeros = _constant("zeros", 0, "An array of zeros.")
 ones = _constant("ones", 1, "An array of ones.")
-empty = _constant("empty", 0, "An array with unspecified values; they are zeros.")
+empty = _constant("empty", 0, "An array whose values are unspecified (in fact zeros).")
 
 
 def full(
@@ -188,8 +188,9 @@ def full_like(
       a: an array or scalar, or anything with shape and dtype.
       fill_value: the value, a scalar or an array.
       dtype, shape: replace those of ``a``.
-      device, out_sharding: the place of the result. By default it is that of ``a``, if the
-        shapes are equal and ``a`` is committed; otherwise it is the default device.
+      device, out_sharding: the place of the result. By default, an array ``fill_value`` keeps its
+        place. A scalar is placed with ``a``, if the shapes are equal and ``a`` is committed;
+        otherwise on the default device.
     """
     value = fill_value
     if not isinstance(value, (int, float, complex)):

@@ -1,7 +1,7 @@
 """Direct reads and writes of concrete arrays by NumPy.
 
-Each function returns None for an index or values that NumPy does not handle in the same way:
-integers out of bounds, lists, another dtype. The general path then computes the same values.
+`eager_read` and `eager_update` return None for an index or values that NumPy does not handle in the
+same way: integers out of bounds, lists, another dtype. The general path then computes the result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SMALL_PART = 8
 
 
 def _plain(index: Any) -> Any:
-    """An index in NumPy's form, with unchecked arrays of integers; None if it is not plain."""
+    """One part of an index in NumPy's form, not checked against bounds; None if not plain."""
     kind = type(index)
     if kind is ConcreteArray:
         index, kind = index.numpy_value(), np.ndarray
@@ -120,7 +120,7 @@ def eager_update(name: str, combine: str | None, value: Value, index: Any, new: 
         if name not in ("scatter", "scatter_add"):
             return None
         if combine is not None and value.dtype.kind == "f" and value.dtype.itemsize < 4:
-            return None  # the op adds repeated ones up in f32
+            return None  # the op adds the updates of repeated indices in f32
         index = _with_arrays(index, value.shape, clip=False)
         if index is None:
             return None

@@ -189,7 +189,8 @@ def apply_along_axis(
     x = as_array("apply_along_axis", arr)
     place = canonical_axis(axis, x.ndim)
     function: Callable[..., Any] = lambda vector: func1d(vector, *args, **kwargs)  # noqa: E731
-    # Each wrapper maps the outermost remaining dimension; the last wrapper runs first.
+    # The last wrapper runs first: the dimensions before the axis are mapped from the first to the
+    # last, and then those after it from the last to the first.
     for mapped_axis in range(1, x.ndim - place):
         function = vmap(function, in_axes=mapped_axis, out_axes=-1)
     for _ in range(place):
@@ -225,8 +226,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     Args:
       x: the array.
       condlist: bools, one array of the shape of ``x`` for each condition.
-      funclist: functions of arrays, or constants, one for each condition. One more is for elements
-        at which no condition holds (0 by default). All functions are evaluated everywhere.
+      funclist: functions of arrays, or constants, one for each condition. An additional last one
+        is for elements at which no condition holds (0 by default). All functions are evaluated
+        everywhere.
       args, kw: passed to the functions.
     Raises:
       ValueError: the numbers of conditions and functions do not fit.

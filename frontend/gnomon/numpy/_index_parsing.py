@@ -71,7 +71,7 @@ class Plan:
       layout: the dimensions of the result in order: a dimension of ``shape`` that a `Span` reads,
         `NEW`, or `BATCH`.
       batch_shape: the shape that the index arrays broadcast to.
-      scalars: whether there is no `BATCH`, because all index arrays are 0-d.
+      scalars: whether there is no `BATCH`, because there are no masks and all index arrays are 0-d.
     """
 
     shape: tuple[int, ...]
@@ -169,7 +169,7 @@ def _classified(index: Any) -> Any:
 
 
 def as_array(values: Any) -> IntArray:
-    """Convert nested sequences, whose elements may be arrays and also traced ones, to an array."""
+    """Convert nested sequences, whose elements may be concrete or traced arrays, to an array."""
     if isinstance(values, Array):
         return values
     if isinstance(values, (list, tuple)) and any(_holds_array(v) for v in values):
@@ -240,7 +240,7 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
 
 
 def _expanded(items: list[Any], rank: int) -> list[Any]:
-    """Replace the ellipsis, or missing indices at the end, by full slices, and note its place."""
+    """Replace the ellipsis, or missing indices at the end, by full slices, if there are any."""
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("an index can have one ellipsis ('...') only")
     consumed = sum(
@@ -256,7 +256,7 @@ def _expanded(items: list[Any], rank: int) -> list[Any]:
     at = next((i for i, item in enumerate(items) if item is Ellipsis), None)
     if at is None:
         return items + full
-    # The ellipsis separates index arrays even if it covers no dimension.
+    # An ellipsis that covers no dimension stays, since it separates index arrays.
     return [*items[:at], *(full or [Ellipsis]), *items[at + 1 :]]
 
 

@@ -28,7 +28,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def preferred_dtype(dtype: Any) -> Any:
-    """Check the dtype that is requested for a product."""
+    """Check the dtype that is requested for a product; None if there is none."""
     return None if dtype is None else _dtypes.check_user_dtype(dtype, "preferred_element_type")
 
 
@@ -43,7 +43,7 @@ def matmul(
     """The matrix product; leading dimensions are broadcast, vectors are rows or columns.
 
     Raises:
-      ValueError: an operand is a scalar.
+      ValueError: an operand is a scalar, or the leading dimensions cannot be broadcast.
       TypeError: the contracted sizes differ.
     """
     if out_sharding is not None:
@@ -102,7 +102,7 @@ def matmul(
 def _batched(
     x: Array, y: Array, batch: tuple[int, ...], precision: PrecisionLike, preferred: Any
 ) -> Array:
-    """The product of matrices over broadcast leading dimensions, without repeating either side."""
+    """The product of matrices over broadcast leading dimensions, without repeating an operand."""
     rank = len(batch)
     x_dims, y_dims = _own_batch(x, batch), _own_batch(y, batch)
     shared = [d for d in range(rank) if d in x_dims and d in y_dims]
@@ -129,7 +129,7 @@ def _batched(
 
 
 def _own_batch(x: Array, batch: tuple[int, ...]) -> list[int]:
-    """The broadcast dimensions along which an operand varies (or that have size one)."""
+    """The batch dimensions along which an operand varies: its size there is not one."""
     lead = len(batch) - (x.ndim - 2)
     return [lead + i for i, n in enumerate(x.shape[:-2]) if n != 1 and batch[lead + i] == n]
 
@@ -142,7 +142,7 @@ def dot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Products over the last dimension of ``a`` and the second to last (or only) one of ``b``."""
+    """Contract the last dimension of ``a`` with the second to last (or only) one of ``b``."""
     if out_sharding is not None:
         return with_out_sharding(
             "dot",

@@ -34,7 +34,7 @@ def reshape(
 
     Raises:
       TypeError: the sizes do not fit.
-      ValueError: the order is not ``"C"`` or ``"F"``.
+      ValueError: the order is not ``"C"``, ``"F"``, or ``"A"``, which means ``"C"``.
     """
     if out_sharding is not None:
         return with_out_sharding("reshape", out_sharding, lambda x: reshape(x, shape, order), a)

@@ -135,8 +135,8 @@ def linspace(
       start, stop: the ends; arrays of ends give arrays of intervals.
       num: the number of numbers.
       endpoint: whether ``stop`` is the last number.
-      retstep: also return the distance of the numbers.
-      dtype: the dtype; by default a floating point one.
+      retstep: also return the distance between the numbers.
+      dtype: the dtype; by default the inexact dtype that the ends promote to.
       axis: the dimension of the result along which the numbers change.
       device: the place of the result; by default the default device.
     Returns:

@@ -43,7 +43,7 @@ class ScalarType(type):
 
 def _scalar_type(dtype: np.dtype[Any]) -> Any:
     name = "bool_" if dtype == types.BOOL else dtype.name
-    document = f"The dtype {dtype.name}; called, an array of it."
+    document = f"The dtype {dtype.name}; a call makes an array of this dtype."
     return ScalarType(name, (), {"dtype": dtype, "__doc__": document, "__module__": "gnomon.numpy"})
 
 

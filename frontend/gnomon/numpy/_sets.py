@@ -350,7 +350,8 @@ def intersect1d(
     Args:
       ar1, ar2: arrays.
       assume_unique: ignored.
-      return_indices: also return their first positions in each array.
+      return_indices: also return their first positions in each array; a missing element has the
+        size of the array as its position.
       size, fill_value: see `unique`; missing elements are the first common one by default.
     """
     count = _static_size(size)
@@ -387,7 +388,8 @@ def setxor1d(
     Args:
       ar1, ar2: arrays.
       assume_unique: ignored.
-      size, fill_value: see `unique`; missing elements are the smallest one by default.
+      size, fill_value: see `unique`; missing elements are the smallest element of both arrays by
+        default.
     """
     count = _static_size(size)
     x, y = _two_sets("setxor1d", ar1, ar2, count)

@@ -23,8 +23,8 @@ from gnomon.numpy._repetition import flip
 def _sliding(
     function: str, x: Any, y: Any, mode: str, precision: PrecisionLike, preferred_element_type: Any
 ) -> Array:
-    """Sums of products of a vector and another one at each position along it."""
-    # As in NumPy, the result is inexact unless a dtype is given.
+    """Slide the shorter vector along the longer one; sum the products at each position."""
+    # As in jax.numpy, the result is inexact unless a dtype is given; NumPy's may be integers.
     inexact = preferred_element_type is None
     x, y = promoted(function, x, y, inexact=inexact)
     if x.ndim != 1 or y.ndim != 1:
@@ -121,7 +121,7 @@ def i0(x: ArrayLike) -> Array:
 
 
 def _window(function: str, M: Any, cosines: tuple[float, ...] | None) -> Array:
-    """A window of ``M`` points: a sum of cosines, or for None a triangle."""
+    """A window of ``M`` points: a sum of cosines, or a triangle if ``cosines`` is None."""
     count = operator.index(M)
     dtype = _dtypes.default_float_dtype()
     if count <= 1:
@@ -161,7 +161,7 @@ def blackman(M: int) -> Array:
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
-    """The Kaiser window of ``M`` points, of shape ``beta``."""
+    """The Kaiser window of ``M`` points, with the shape parameter ``beta``."""
     count = operator.index(M)
     dtype = _dtypes.default_float_dtype()
     if count <= 1:

@@ -213,14 +213,14 @@ def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
 
 
 def _halving(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
-    """One step of a binary search for all values at once, which halves the bounds of each."""
+    """The step of a binary search for all values at once: it halves the interval of each."""
     n, one = a.shape[0], lax.full(v.shape, 1, dtype)
     last = lax.full(v.shape, max(n - 1, 0), dtype)
 
     def step(bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bounds
         middle = lax.shift_right_logical(low + high, one)
-        # When the search has ended, the middle is the end, which must not be read.
+        # After the search for a value has ended, the middle may be n, which must not be read.
         element = a.at[lax.min(middle, last)].get(mode="clip")
         before = _comes_before(element, v, or_equal=side == "right")
         is_right = before & (middle < n) & (low < high)
@@ -295,8 +295,8 @@ def searchsorted(
       side: ``"left"`` means before equal elements, ``"right"`` after them.
       sorter: indices that sort ``a``, if it is not sorted.
       method: ``"scan"`` is a binary search, ``"scan_unrolled"`` the same without a loop,
-        ``"compare_all"`` compares with every element, and ``"sort"`` sorts their concatenation. The
-        result is the same.
+        ``"compare_all"`` compares with every element, and ``"sort"`` sorts the concatenation of
+        ``a`` and ``v``. The result is the same.
     Returns:
       Integers of the shape of ``v``, between 0 and the size of ``a``.
     Raises:
