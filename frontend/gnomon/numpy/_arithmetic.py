@@ -49,7 +49,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise power :math:`x_1^{x_2}`.
 
     If the exponent is a single integer whose value is known, the power is computed by products and
-    has exact derivatives. So are powers of integers, which wrap around on overflow.
+    has exact derivatives. Powers of integers are products, too, and wrap around on overflow.
 
     Args:
       x1, x2: arrays or scalars that can be broadcast together.
@@ -116,7 +116,9 @@ def _integer_power(x: Array, y: Array) -> Array:
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    r"""Elementwise :math:`\sqrt{x_1^2 + x_2^2}` without intermediate overflow; inf where one is.
+    r"""Elementwise :math:`\sqrt{x_1^2 + x_2^2}` without intermediate overflow.
+
+    The result is inf if either argument is infinite, even if the other one is nan.
 
     Args:
       x1, x2: arrays or scalars of real numbers that can be broadcast together.
@@ -179,7 +181,7 @@ def sinc(x: ArrayLike, /) -> Array:
         bind(ops.mul, quotient, _rounding_of_multiple_of_pi(x, angle)),
     )
     correction = bind(ops.div, difference, safe)
-    is_finite = bind(ops.is_finite, correction)  # it is not where pi times x is not
+    is_finite = bind(ops.is_finite, correction)  # false where pi times x is not finite
     correction = select_op(is_finite, correction, zero_like(x))
     corrected = bind(ops.add, quotient, bind(ops.stop_gradient, correction))
     return select_op(is_zero, series, corrected)

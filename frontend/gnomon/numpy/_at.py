@@ -209,7 +209,7 @@ class IndexUpdateRef:
         return _applied(func, x, counts)
 
     def _of_own_dtype(self, result: Array, dtype: np.dtype[Any]) -> Array:
-        """Convert a result to the dtype of the array, whatever the dtype of the values."""
+        """Convert a result to a dtype that depends on that of the array only."""
         return with_weak_type(convert_element_type(result, dtype), self.array.aval.weak_type)
 
     def _factors(self, values: Any, kwargs: dict[str, Any]) -> Array:

@@ -65,8 +65,8 @@ def array(
       weakly typed array.
     Raises:
       TypeError: ``object`` is none of these.
-      ValueError: the elements of a list have different shapes, or ``object`` is a masked array and
-        ``copy`` is false.
+      ValueError: the elements of a list have different shapes, ``object`` is None, or it is a
+        masked array and ``copy`` is false.
       OverflowError: a Python int does not fit the dtype.
 
     Example:
@@ -300,11 +300,11 @@ def astype(
       x: an array or scalar.
       dtype: the dtype; None means the default float dtype.
       copy: do not share memory with ``x``.
-      device: the place of the result; by default the default device.
+      device: the place of the result; by default that of ``x``.
     Returns:
       An array. Floating point numbers are rounded towards zero to integers; numbers out of range
-      become the smallest or largest integer, and nan becomes 0. Of complex numbers, a real dtype
-      keeps the real part, with a warning.
+      become the smallest or largest integer, and nan becomes 0. A real dtype keeps the real part of
+      complex numbers, with a warning.
     """
     array = as_array("astype", x)
     target = (

@@ -72,7 +72,7 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """A matrix of ones on and below a diagonal, and zeros above; see `eye`."""
+    """A matrix of ones on and below a diagonal, and zeros above; float32 by default. See `eye`."""
     shape = checked_shape("tri", (N, N if M is None else M))
     target = np.dtype("float32") if dtype is None else _dtypes.check_user_dtype(dtype, "tri")
     return converted(_compared(ops.le, shape, k), target)

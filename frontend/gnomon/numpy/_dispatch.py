@@ -42,7 +42,7 @@ _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 
 
 class IncompatibleShapesError(TypeError, ValueError):
-    """Shapes cannot be broadcast: NumPy raises ``ValueError``; JAX that or ``TypeError``."""
+    """Shapes cannot be broadcast. NumPy raises ``ValueError`` here, and JAX also ``TypeError``."""
 
 
 # --------------------------------------------------------------------------------- the general path
@@ -57,7 +57,7 @@ def promoted_operands(function: str, kind: Kind, *xs: Any) -> list[Array]:
         int32, and `INEXACT_KIND` converts integers and bool to a floating dtype.
       xs: arrays and scalars.
     Raises:
-      TypeError: an operand is neither, or there is no common dtype.
+      TypeError: an operand is neither an array nor a scalar, or there is no common dtype.
       IncompatibleShapesError: the shapes cannot be broadcast together.
     """
     return spread(function, promoted_dtypes(function, kind, *xs))
@@ -200,7 +200,7 @@ def fast_path(
     direct: frozenset[DType],
     slow: Callable[[Any, Any], Any],
 ) -> Callable[[Any, Any], Any]:
-    """A function of two operands that calls a NumPy function directly if nothing else is to do.
+    """A function of two operands that calls a NumPy function directly if no conversion is needed.
 
     This is the case for values in host memory with one of the dtypes ``direct``, if both have the
     same dtype or one is a Python number. Otherwise, or if the NumPy function returns
@@ -232,7 +232,7 @@ def fast_path(
                 try:
                     value = quiet.run(numpy_function, a, other)
                 except (RuntimeError, ValueError):
-                    return slow(x, y)  # Shapes that do not fit: the general way explains.
+                    return slow(x, y)  # If shapes do not fit, the general path says so.
                 return slow(x, y) if value is NotImplemented else wrap(value, weak)
         elif type(y) is ConcreteArray:
             b = y._value
@@ -290,7 +290,7 @@ def binary(
         return bind(op, x, y)
 
     function = fast_path(ufunc, direct, through_op if general is None else general)
-    # For operators, which have another general way.
+    # For operators, which have another general path.
     function.direct = (ufunc, direct)  # type: ignore[attr-defined]
     return document(
         function,

@@ -59,7 +59,7 @@ def _floor_divide(x1: Any, x2: Any) -> Array:
 
 
 def _evaluate_floor_divide(x: Any, y: Any) -> Any:
-    """`floor_divide` of NumPy values."""
+    """`floor_divide` of NumPy values; NotImplemented if an integer is divided by zero."""
     if np.result_type(x, y).kind in "iu":
         return np.floor_divide(x, y) if np.all(y) else NotImplemented
     rest = np.fmod(x, y)

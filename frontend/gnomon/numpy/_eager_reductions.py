@@ -51,7 +51,7 @@ def _reduced(
     if not (axis is None or type(axis) is int or type(axis) is tuple) or type(keepdims) is not bool:
         return None
     if axis is not None and value.ndim == 0:
-        return None  # NumPy gives rank 0 a dimension.
+        return None  # NumPy accepts an axis for a 0-d array.
     try:
         result = quiet.run(compute, value, axis, keepdims, *more)
     except (RuntimeError, TypeError, ValueError):
@@ -130,7 +130,7 @@ def any_true(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
 
 
 def all_true(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
-    """Whether all real numbers are not zero."""
+    """Whether no real number is zero."""
     return _reduced(_folded, _ORDERED, x, axis, keepdims, False, _and)
 
 

@@ -227,11 +227,11 @@ def einsum_path(
     """The order in which `einsum` contracts its operands, and its cost.
 
     Args:
-      subscripts, operands: as those of `einsum`.
+      subscripts, operands: as for `einsum`.
       optimize: the search method: a name that opt_einsum knows, True for the best order, or False
-        for the given order.
+        for a single step with all operands.
     Returns:
-      The pairs to contract one after the other, and a description of them.
+      For each step the positions of the operands to contract, and a description of the path.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -123,7 +123,7 @@ def histogram_bin_edges(
 
 
 def _intervals(x: Array, edges: Array) -> Array:
-    """The number of the interval of each element, from 1; the last one includes its right edge."""
+    """The interval of each element, counted from 1; the last one includes its right edge."""
     inside = searchsorted(edges, x, side="right")
     return where(x == edges[-1], edges.shape[0] - 1, inside)
 

@@ -160,13 +160,13 @@ def ix_(*args: ArrayLike | Sequence[Any]) -> tuple[Array, ...]:
 
 
 def block(arrays: Any) -> Array:
-    """Join nested lists of blocks to an array; the innermost lists join along the last axis.
+    """Join nested lists of blocks into an array; the innermost lists join along the last axis.
 
     Args:
       arrays: an array or scalar, or nested lists of them of equal depth.
     Raises:
-      TypeError: there is a tuple or an empty list.
-      ValueError: the depths differ.
+      TypeError: there is a tuple.
+      ValueError: a list is empty, or the depths differ.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -301,8 +301,9 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Coordinates from flat indices, which are clamped to the first and last element.
 
     Example:
-      >>> unravel_index(5, (2, 3))
-      (Array(1, dtype=int32), Array(2, dtype=int32))
+      >>> import gnomon.numpy as gnp
+      >>> gnp.unravel_index(gnp.array([1, 5]), (2, 3))
+      (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
     """
     left = as_array("unravel_index", indices)
     given: Any = shape

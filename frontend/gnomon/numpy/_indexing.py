@@ -269,7 +269,7 @@ def _dynamic_window(x: Array, plan: Plan, dims: Sequence[int], wrap_negative: bo
 def index_rows(
     components: Sequence[tuple[IntArray, tuple[int, ...]]], shape: tuple[int, ...]
 ) -> IntArray:
-    """Combine index arrays to the rows of a gather or scatter.
+    """Combine index arrays into the rows of a gather or scatter.
 
     Args:
       components: the index arrays, each with the dimensions of ``shape`` that it runs along.

@@ -29,7 +29,7 @@ def _count_at_most(sorted_points: Array, x: Array) -> Array:
 
 
 def _bound(side: str, given: Any) -> bool:
-    """The value beyond one end, and whether it is extrapolated."""
+    """Whether to extrapolate beyond an end; raise if the argument is another string."""
     if isinstance(given, str) and given != "extrapolate":
         raise ValueError(f"interp: {side} must be a number or 'extrapolate', got {given!r}")
     return isinstance(given, str)

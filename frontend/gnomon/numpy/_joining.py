@@ -49,7 +49,8 @@ def concatenate(
     """Join arrays along a dimension; ``axis=None`` flattens them first.
 
     Raises:
-      ValueError: there are no arrays, or their other dimensions differ.
+      ValueError: there are no arrays, or they are 0-d.
+      TypeError: their other dimensions differ.
     """
     parts = list(sequence_of_arrays("concatenate", arrays))
     if not parts:

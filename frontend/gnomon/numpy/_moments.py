@@ -169,7 +169,8 @@ def var(
         _count(x, axes, where, squares.dtype), lax.convert_element_type(ddof, squares.dtype)
     )
     quotient = lax.div(total, broadcast_to(count, total.shape))
-    # As in NumPy, a divisor that is not positive gives nan: a constant, whose tangent is zero.
+    # A divisor that is not positive gives nan (NumPy also gives inf), a constant whose tangent is
+    # zero.
     defined = broadcast_to(lax.gt(count, lax.full_like(count, 0)), total.shape)
     quotient = lax.select(defined, quotient, lax.full_like(quotient, math.nan))
     result = converted(quotient, wanted)

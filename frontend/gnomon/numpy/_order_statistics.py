@@ -170,7 +170,7 @@ def quantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """Quantiles: the values below which given fractions of the elements are.
+    """Quantiles: the values below which given fractions of the elements lie.
 
     Args:
       a: an array of real numbers; a nan makes the result nan.
@@ -178,7 +178,8 @@ def quantile(
       axis: the dimension, or a tuple of them; None: all.
       out, overwrite_input: not supported.
       method: the value between two elements: their ``"linear"`` interpolation, the ``"lower"``,
-        ``"higher"`` or ``"nearest"`` one, or their ``"midpoint"``; or ``"inverted_cdf"``.
+        ``"higher"`` or ``"nearest"`` one, or their ``"midpoint"``; or ``"inverted_cdf"``: the first
+        element at which the cumulative fraction of the weights reaches ``q``.
       keepdims: keep reduced dimensions, with size one.
       weights: the weight of each element, for ``"inverted_cdf"`` only.
     Returns:

@@ -2,7 +2,7 @@
 
 Modes that repeat elements are a single read, at positions that `numpy.pad` itself computes. With
 symbolic sizes these positions are unknown, so only the ends can be repeated. The other modes join
-computed values to both ends of one dimension after the other.
+computed values to both ends of each dimension in turn.
 """
 
 from __future__ import annotations

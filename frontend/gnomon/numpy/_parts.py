@@ -68,7 +68,7 @@ def fix(x: ArrayLike, out: None = None) -> Array:
 
 
 def rint(x: ArrayLike, /) -> Array:
-    """Elementwise nearest integer; halves become even, and integers floating point numbers."""
+    """Elementwise nearest integer, a floating point number; halves are rounded to even."""
     x = as_array("rint", x)
     if _integral(x):
         return converted(x, _dtypes.default_float_dtype())
@@ -111,7 +111,7 @@ around = round
 
 
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
-    """Elementwise fractional and integral part, both with the sign of x."""
+    """Elementwise fractional and integral part; the fraction has the sign of x or is zero."""
     no_out("modf", out)
     (x,) = promoted_dtypes("modf", INEXACT_KIND, x)
     accept("modf", x, FLOAT)
@@ -151,7 +151,7 @@ conj = conjugate
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """Elementwise angle of complex numbers, in (-pi, pi] or in degrees."""
+    """Elementwise angle of complex numbers, in [-pi, pi], or in degrees if ``deg``."""
     (x,) = promoted_dtypes("angle", INEXACT_KIND, z)
     if _integral(as_array("angle", z)):
         x = converted(x, _dtypes.default_float_dtype())
@@ -193,9 +193,10 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
-    """Elementwise mantissa in [0.5, 1) and int32 exponent: ``x = mantissa * 2**exponent``.
+    """Elementwise mantissa and int32 exponent: ``x = mantissa * 2**exponent``.
 
-    Zeros, infinities and nan are their own mantissa, with exponent 0.
+    The magnitude of the mantissa is in [0.5, 1). Zeros, infinities and nan are their own mantissa,
+    with exponent 0.
     """
     (x,) = promoted_dtypes("frexp", INEXACT_KIND, x)
     x = with_weak_type(x, False)
@@ -287,7 +288,10 @@ def _power_of_two(exponent: Array, like: Array) -> Array:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """Elementwise distance to the next number of larger magnitude, with the sign of x."""
+    """Elementwise distance to the next number of larger magnitude, with the sign of x.
+
+    For float16, as in NumPy, it is the distance to the next number towards positive infinity.
+    """
     (x,) = promoted_dtypes("spacing", INEXACT_KIND, x)
     if is_complex(x.dtype):
         raise ValueError(f"spacing is not defined for complex numbers, got {x.aval}")

@@ -304,8 +304,8 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
     if value is None:
         raise ConcretizationTypeError(
             x,
-            "The size of the result of trim_zeros depends on values that are not known; of roots, "
-            "pass strip_zeros=False.",
+            "The size of the result of trim_zeros depends on values that are not known; if roots "
+            "calls it, pass strip_zeros=False.",
         )
     index = []
     for d in range(x.ndim):

@@ -135,6 +135,7 @@ def sum(
       keepdims: keep reduced dimensions with size one.
       initial: a value to add to the sum.
       where: a mask of the elements to sum, broadcast against ``a``.
+      promote_integers: False sums narrow integers in their own dtype.
     """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
         direct = eager.accumulated(np.add.reduce, a, axis, keepdims)

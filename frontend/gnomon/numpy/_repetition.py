@@ -57,7 +57,7 @@ def repeat(
     """Repeat each element along a dimension.
 
     Args:
-      a: an array; flattened where ``axis`` is None.
+      a: an array; it is flattened if ``axis`` is None.
       repeats: the number of repetitions: one number, or one for each element. If it is traced,
         ``total_repeat_length`` must be given.
       total_repeat_length: the size of the dimension in the result.

@@ -185,8 +185,7 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
         # As in JAX, the fill value is ignored for an array without elements.
         return (lax.full((size,), 0, dtype),) * mask.ndim
     held = lax.reshape(mask, (mask.size,))
-    # The position of the n-th true element is the number of positions up to which at most n
-    # elements are true.
+    # The rank of a true element is the number of true elements before it.
     counts = lax.cumsum(converted(held, dtype))
     total = lax.slice_in_dim(counts, mask.size - 1, mask.size)
     rank = lax.iota(dtype, size)

@@ -37,7 +37,7 @@ def take(
     """Elements at given positions along a dimension.
 
     Args:
-      a: an array; flattened where ``axis`` is None.
+      a: an array; it is flattened if ``axis`` is None.
       indices: integers; negative ones count from the end.
       mode: the treatment of positions out of bounds: ``"fill"`` (the default) gives nan, or the
         extreme integer; ``"clip"`` clamps them, and also negative ones to 0; or ``"wrap"``.

@@ -35,7 +35,7 @@ _FACTS = ("nin", "nout", "nargs", "identity")
 
 
 class _CountsFunctions(type):
-    """The metaclass for which functions with these methods are instances of `ufunc`, too."""
+    """Makes the functions that have the methods of `ufunc` instances of it, too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type.__instancecheck__(cls, instance) or hasattr(instance, "__ufunc__")
@@ -312,7 +312,7 @@ def _unsupported(name: str, **arguments: Any) -> None:
 def frompyfunc(
     func: Callable[..., Any], /, nin: int, nout: int, *, identity: ArrayLike | None = None
 ) -> ufunc:
-    """Make a universal function of a function of scalars.
+    """Make a universal function from a function of scalars.
 
     Args:
       func: a function of ``nin`` scalars that returns ``nout`` scalars and uses gnomon's functions.
@@ -330,7 +330,7 @@ def frompyfunc(
 
 
 def _bitwise(reduction: Callable[..., Array]) -> Callable[..., Array]:
-    """A reduction of `gnomon.lax` with the parameters of `ufunc.reduce`, not all supported."""
+    """A reduction of `gnomon.lax` with the parameters of `ufunc.reduce`; some are not supported."""
 
     def reduce(
         a: Any, axis: int | None, *, dtype: Any, keepdims: bool, initial: Any, where: Any

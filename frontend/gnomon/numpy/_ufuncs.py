@@ -294,7 +294,7 @@ left_shift = binary(
     "shift_left",
     NUMERIC_KIND,
     INTEGERS,
-    "Elementwise shift to the left; 0 from the width on.",
+    "Elementwise shift to the left; 0 if the shift is at least the number of bits.",
     direct_function=np.left_shift,
     direct_dtypes=frozenset(),
 )
@@ -341,7 +341,7 @@ def _logical(name: str, op_name: str, word: str) -> Callable[[ArrayLike, ArrayLi
     return document(
         function,
         name,
-        f"Elementwise logical {word} of truth values: true is what is not zero.",
+        f"Elementwise logical {word}; elements that are not zero are true.",
         "      x, y: arrays or scalars that can be broadcast together.",
         "A bool array of the broadcast shape.",
     )

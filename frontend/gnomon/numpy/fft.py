@@ -104,7 +104,7 @@ def _resized(x: Array, dims: Sequence[int], lengths: Sequence[int], halved: bool
 
 
 def _factor(name: str, points: int, norm: str | None) -> float:
-    """The factor of the backward transform under a ``norm``."""
+    """The factor by which a ``norm`` multiplies the result that ``"backward"`` gives."""
     if norm in (None, "backward"):
         return 1
     factor = math.sqrt(points) if norm == "ortho" else points
@@ -166,7 +166,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `rfft`; ``n`` is the number of real results (``2 * (points - 1)``)."""
+    """The inverse of `rfft`; ``n`` is the number of real results, by default ``2 (points - 1)``."""
     return _transform_1d("irfft", FftType.IRFFT, a, n, axis, norm)
 
 

@@ -78,10 +78,11 @@ def svd(
 
     Args:
       a: ``[..., m, n]``.
-      full_matrices: return square U and Vh; otherwise they have ``min(m, n)`` columns and rows.
-      compute_uv: whether to return the vectors.
-      hermitian: whether the matrices are Hermitian; eigenvalues are then used.
-      subset_by_index: not supported on the CPU.
+      full_matrices: return square U and Vh; otherwise U has ``min(m, n)`` columns, and Vh as many
+        rows.
+      compute_uv: whether to return U and Vh.
+      hermitian: whether the matrices are Hermitian; they are then decomposed by `eigh`.
+      subset_by_index: only ``None`` and ``(0, min(m, n))`` are supported.
     Returns:
       ``(U, S, Vh)``, or only S, which is real and descends.
 
@@ -130,7 +131,7 @@ def svdvals(x: ArrayLike, /) -> Array:
 def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and right eigenvectors (columns) of general matrices ``[..., n, n]``; complex.
 
-    The derivative of the vectors is not defined here; see `gnomon.lax.linalg.eig`.
+    The vectors cannot be differentiated; `gnomon.lax.linalg.eig` has an option for that.
 
     Example:
       >>> import gnomon.numpy as gnp

@@ -171,7 +171,7 @@ def matrix_rank(
 
     Args:
       rtol: the tolerance: one number, or one for each matrix. As in JAX, it is absolute. By default
-        it is the largest singular value times ``max(m, n)`` times the spacing of the dtype.
+        it is the largest singular value times ``max(m, n)`` times the machine epsilon.
       hermitian: whether the matrices are Hermitian.
       tol: another name of ``rtol``.
     Returns:
@@ -205,10 +205,10 @@ def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     """The condition number of matrices ``[..., n, n]``: ``norm(x, p) * norm(inv(x), p)``.
 
     Args:
-      p: the norm; see `matrix_norm`. By default, the result is the ratio of the largest and the
-        smallest singular value, for which matrices need not be square.
+      p: the norm; see `matrix_norm`. By default, the result is the ratio of the largest to the
+        smallest singular value, and matrices need not be square.
     Raises:
-      ValueError: the array is empty, or has too few dimensions.
+      ValueError: the array is empty, has too few dimensions, or must be square and is not.
 
     Example:
       >>> import gnomon.numpy as gnp

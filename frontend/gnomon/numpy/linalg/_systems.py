@@ -123,7 +123,7 @@ def pinv(
 
     Args:
       rtol: singular values up to ``rtol`` times the largest one count as zero; one number, or one
-        for each matrix. By default ``10 max(m, n)`` times the spacing of the dtype.
+        for each matrix. By default ``10 max(m, n)`` times the machine epsilon.
       hermitian: whether the matrices are Hermitian; ``(a + a^H) / 2`` is inverted.
       rcond: another name of ``rtol``.
     Raises:
@@ -158,8 +158,8 @@ def lstsq(
     Args:
       a: ``[m, n]``.
       b: ``[m]`` or ``[m, k]``.
-      rcond: singular values below ``rcond`` times the largest one count as zero; by default
-        ``max(m, n)`` times the spacing of the dtype.
+      rcond: singular values below ``rcond`` times the largest one count as zero. By default it is
+        ``max(m, n)`` times the machine epsilon; a negative number means the machine epsilon.
       numpy_resid: return no residuals if NumPy returns none (not under `jit`).
     Returns:
       ``(x, residuals, rank, singular_values)``.
@@ -213,7 +213,7 @@ def lstsq(
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse of a tensor as a matrix of its first ``ind`` dimensions by the others.
+    """The inverse of a tensor that is seen as a matrix: its first ``ind`` dimensions by the others.
 
     Raises:
       ValueError: ``ind`` is not positive, or the matrix is not square.
@@ -268,8 +268,8 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     Args:
       method: ``"lu"`` or ``"qr"`` (real matrices); the results are the same.
     Returns:
-      ``(sign, logabsdet)``. The sign of a complex determinant is its phase; that of a singular
-      matrix is 0.
+      ``(sign, logabsdet)``. The sign of a complex determinant is ``det / |det|``; that of a
+      singular matrix is 0.
     Raises:
       ValueError: the matrices are not square, or the method is unknown.
 
