@@ -96,9 +96,9 @@ DIFFERENT: dict[str, str] = {
     "special.hyp1f1": "transformed so that terms do not cancel",
     "special.hyp2f1": "transformed so that terms do not cancel",
     "special.expi": "-inf at 0, as in SciPy; JAX gives nan",
-    "stats.bernoulli.*pmf": "of numbers that are not 0 or 1, zero; JAX interpolates",
-    "stats.binom.*pmf": "of numbers beyond n, zero; JAX's may exceed one",
-    "stats.gamma.*sf": "nan of parameters below zero, as in SciPy; JAX gives 1 below the support",
+    "stats.bernoulli.*pmf": "numbers other than 0 and 1 have probability 0; JAX interpolates",
+    "stats.binom.*pmf": "numbers beyond n have probability 0; JAX's may exceed 1",
+    "stats.gamma.*sf": "nan for parameters below zero, as in SciPy; JAX gives 1 below the support",
     "stats.gumbel_?.ppf": "-inf at 0, as in SciPy; JAX gives nan",
     "special.bessel_jn": "JAX gives nan where its recurrence overflows",
 }

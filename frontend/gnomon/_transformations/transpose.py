@@ -41,7 +41,8 @@ def linear_transpose(
       the arguments. As a pytree, its leaves are the arrays that ``fun`` closes over, so that it may
       be an argument or a result of a jitted function.
     Raises:
-      TypeError: ``fun`` is not linear in some argument.
+      TypeError: the derivative of ``fun`` depends on its arguments. Terms of ``fun`` that do not
+        depend on them are ignored.
 
     Example:
       >>> import gnomon as gn
