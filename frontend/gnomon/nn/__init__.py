@@ -1,4 +1,4 @@
-"""Functions of neural networks: activations, softmax, one-hot vectors, initializers."""
+"""Functions for neural networks: activations, softmax, attention, one-hot vectors, initializers."""
 
 from gnomon.nn import initializers
 from gnomon.nn._activations import (

@@ -50,9 +50,10 @@ def dot_product_attention(
       return_residual: also return the logarithm of the sum of exponentials, of shape (batch,
         queries, heads).
     Returns:
-      An array of the shape of ``query``.
+      An array of the shape of ``query``, but with the size of ``value``; with ``return_residual``,
+      a pair of it and the logarithms.
     Raises:
-      ValueError: the shapes do not fit.
+      ValueError: the shapes do not fit, or the mask is not boolean.
       NotImplementedError: the implementation is not available.
     """
     if implementation not in (None, "xla"):

@@ -218,7 +218,8 @@ def variance_scaling(
       in_axis, out_axis, batch_axis: which dimensions of the weights are inputs, outputs, batches.
       dtype: the default dtype of the initializer.
     Returns:
-      An `Initializer`; it raises ``ValueError`` for weights of fewer than two dimensions.
+      An `Initializer`. With the default ``in_axis``, it raises ``ValueError`` for weights of fewer
+      than two dimensions.
     Raises:
       ValueError: the mode or the distribution is unknown (when the initializer is called).
     """

@@ -129,7 +129,7 @@ def categorical(
 
 
 def _largest(x: Array, axis: int, shape: Shape) -> Array:
-    """Indices of the largest elements along an axis; the dimensions of ``shape`` replace it."""
+    """Indices of the largest elements along an axis, in leading dimensions of that shape."""
     count = math.prod(shape)
     if count > x.shape[axis]:
         raise ValueError(
@@ -165,7 +165,7 @@ def rademacher(
     sizes = as_shape("random.rademacher", shape)
     unit = unit_interval(words, sizes, _dtypes.default_float_dtype())
     positive = lax.lt(unit, constant(unit, 0.5))
-    # In two's complement 2 * 0 - 1 wraps in unsigned dtypes, as JAX's does.
+    # In unsigned dtypes 2 * 0 - 1 wraps around, as in JAX.
     work = _dtypes.default_int_dtype() if checked == np.bool_ else checked
     zero_or_one = bind(ops.convert, positive, dtype=work)
     doubled = lax.mul(zero_or_one, constant(zero_or_one, 2))
@@ -306,8 +306,8 @@ def permuted(key: KeyArray, x: Array | int, axis: int) -> Array:
     return _taken(x, order, axis)
 
 
-# The number of possible keys over all rounds must be this power of the number of elements, so that
-# two elements are unlikely to have equal keys in all rounds.
+# The number of possible keys over all rounds must be at least this power of the number of elements,
+# so that two elements are unlikely to have equal keys in all rounds.
 _EXPONENT = 3
 
 
@@ -321,7 +321,7 @@ def _shuffled(key: KeyArray, x: Array, axis: int) -> Array:
 
 
 def _taken(x: Array, indices: Array, axis: int) -> Array:
-    """Slices of ``x`` at indices along a dimension, which must be in bounds."""
+    """Slices of ``x`` along a dimension at indices that must be in bounds."""
     rank = indices.ndim
     offset = (*range(axis), *range(axis + rank, axis + rank + x.ndim - axis - 1))
     return lax.gather(

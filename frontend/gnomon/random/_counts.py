@@ -50,7 +50,9 @@ _FIRST = np.int32(0)
 
 
 def _poisson_by_products(key: KeyArray, rate: Array, dtype: DType, rounds: Array) -> Array:
-    """The number of uniform numbers whose product is above exp(-rate), minus one; for low rates.
+    """How many uniform numbers can be drawn while their product is above exp(-rate).
+
+    For low rates, since there is one iteration for each number.
 
     D. E. Knuth, The Art of Computer Programming, volume 2, section 3.4.1.
     """
@@ -260,7 +262,8 @@ def binomial(
       shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
     Returns:
-      Whole numbers in a floating point dtype; nan where a parameter is nan or negative.
+      Whole numbers in a floating point dtype; nan where a parameter is nan or negative, or ``p``
+      exceeds one; inf where ``n`` is infinite.
 
     Example:
       >>> from gnomon import random

@@ -145,7 +145,8 @@ def double_sided_maxwell(
     Args:
       key: one key.
       loc, scale: shift and scale.
-      shape: the shape of the draws, before the broadcast shape of ``loc`` and ``scale``.
+      shape: the leading dimensions of the result; the broadcast shape of ``loc`` and ``scale``
+        follows. As in JAX, ``()`` means that the broadcast shape occurs twice.
       dtype: a floating point dtype; float32 by default.
     """
     words = one_key("double_sided_maxwell", key)
@@ -215,7 +216,7 @@ def weibull_min(
     Args:
       key: one key.
       scale, concentration: positive parameters.
-      shape: the shape of the draws, with which the parameters are broadcast.
+      shape: the shape of the draws, which are broadcast together with the parameters.
       dtype: a floating point dtype; float32 by default.
     """
     words = one_key("weibull_min", key)

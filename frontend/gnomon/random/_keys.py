@@ -224,7 +224,8 @@ def key(
 def PRNGKey(seed: ArrayLike, *, impl: str | KeyDType | None = None) -> Any:
     """A raw random key from a seed, a uint32 array of its words; see `key` for typed ones.
 
-    It can be used only while the same generator is configured.
+    It can be used only while the same generator is configured. With the option
+    ``gnomon_enable_custom_prng``, the result is a typed key.
 
     Example:
       >>> PRNGKey(7)

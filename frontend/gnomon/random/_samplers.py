@@ -1,4 +1,4 @@
-"""The samplers that others are made of: bits, uniform, normal, integers, and choices.
+"""The samplers that others are made of: bits, uniform and normal numbers, integers, booleans.
 
 Random bits are those of ``jax.random`` with its default, partitionable Threefry: the number at a
 position depends only on the key and the position.
@@ -136,7 +136,7 @@ def bits(
       shape: the shape of the result.
       dtype: an unsigned integer dtype; uint32 by default (uint64 under x64).
     Raises:
-      ValueError: the dtype is not supported, or an array of keys.
+      ValueError: the dtype is not supported, or ``key`` is an array of keys.
 
     Example:
       >>> from gnomon import random
@@ -211,7 +211,7 @@ def scaled_to_interval(unit: Array, low: Any, high: Any) -> Array:
     low, high = (parameter("uniform", bound, dtype, np.shape(bound)) for bound in (low, high))
     span = broadcast(lax.sub(*_aligned(high, low)), shape)
     low = broadcast(low, shape)
-    # XLA rounds the product and the sum once, but for narrow dtypes one after the other; the
+    # XLA computes the product and the sum with one rounding, but in narrow dtypes with two; the
     # bits of the result depend on this.
     together = dtype.itemsize >= 4
     scaled = bind(ops.fma, unit, span, low) if together else lax.add(lax.mul(unit, span), low)
