@@ -132,7 +132,8 @@ def jacrev(
 ) -> Callable[P, Any]:
     """The Jacobian of ``fun``, row by row in reverse mode: good for wide Jacobians.
 
-    Arguments and result as in `jacfwd`; ``allow_int`` as in `grad`.
+    Arguments and result as in `jacfwd`. With ``allow_int``, arguments may be integers; the Jacobian
+    by one is zeros of its dtype.
     """
     check_callable(fun, "jacrev")
     positions = canonical_argnums(argnums)

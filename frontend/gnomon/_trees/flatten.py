@@ -188,9 +188,9 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDe
     """The leaves of a tree, left to right, and its structure.
 
     Args:
-      tree: nested tuples, lists, dictionaries, named tuples, dataclasses, registered classes; None
-        is a node without leaves, anything else a leaf. Dictionaries are walked in the order of
-        their sorted keys.
+      tree: nested tuples, lists, dictionaries, named tuples, deques and registered classes; None is
+        a node without leaves, anything else a leaf. Dictionaries are walked in the order of their
+        sorted keys.
       is_leaf: called at each step; where it is true the subtree is a leaf.
 
     Example:
