@@ -52,7 +52,7 @@ def reshape(
     if order == "F":
         return transpose(lax.reshape(transpose(x), sizes[::-1]))
     if order not in ("C", "A"):
-        raise ValueError(f"reshape: order must be 'C' or 'F', got {order!r}")
+        raise ValueError(f"reshape: order must be 'C', 'F' or 'A', got {order!r}")
     return x if sizes == x.shape else lax.reshape(x, sizes)
 
 

@@ -67,6 +67,8 @@ def arange(
       A vector of ``ceil((stop - start) / step)`` elements.
     Raises:
       ConcretizationTypeError: an argument is traced.
+      ValueError: an argument is complex, or not a scalar.
+      ZeroDivisionError: ``step`` is 0.
 
     Example:
       >>> arange(4)

@@ -351,7 +351,7 @@ def intersect1d(
       ar1, ar2: arrays.
       assume_unique: ignored.
       return_indices: also return their first positions in each array; a missing element has the
-        size of the array as its position.
+        size of the array as its position (0 if an array is empty).
       size, fill_value: see `unique`; missing elements are the first common one by default.
     """
     count = _static_size(size)
