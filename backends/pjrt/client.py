@@ -94,7 +94,7 @@ class Device:
             if error.code == "UNIMPLEMENTED":
                 return None
             raise
-        names = [name for name, _ in stats._fields_[2:] if not name.startswith("has_")]
+        names = [name for name, _ in stats._fields_[3:] if not name.startswith("has_")]
         return {n: getattr(stats, n) for n in names if getattr(stats, f"has_{n}", True)}
 
     def __repr__(self) -> str:
