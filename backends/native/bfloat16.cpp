@@ -3,7 +3,7 @@
 // LLVM lowers some conversions to bfloat16 to calls of its runtime library (compiler-rt), which is
 // not part of the system's C library. A kernel that reaches such a call would end the process
 // ("undefined symbol: __truncsfbf2"). This file defines these functions;
-// `backends/iree/device.py` makes them visible to kernels.
+// `backends/iree/driver.py` makes them visible to kernels.
 //
 // The platform returns a bfloat16 in the low bits of the first vector register. Not every compiler
 // has the type, so the functions are declared to return `double`, which is returned in the same
@@ -23,12 +23,12 @@ template <typename To, typename From> To bits(From value) {
     return result;
 }
 
-constexpr std::uint32_t nan_bits = 0x7f800000;
+constexpr std::uint32_t infinity_bits = 0x7f800000;
 
 // Rounds to nearest, ties to even. A nan stays a nan, whichever bits are cut off.
 std::uint16_t rounded(float value) {
     std::uint32_t word = bits<std::uint32_t>(value);
-    if ((word & 0x7fffffff) > nan_bits)
+    if ((word & 0x7fffffff) > infinity_bits)
         return static_cast<std::uint16_t>((word >> 16) | 0x40);
     return static_cast<std::uint16_t>((word + 0x7fff + ((word >> 16) & 1)) >> 16);
 }

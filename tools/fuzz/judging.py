@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -236,11 +235,6 @@ def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     off = np.abs(a - b)
     off = np.where(np.isfinite(a) & np.isfinite(b), off, np.inf)
     return np.asarray(np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, off))
-
-
-def results_agree(values: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    """Whether all elements of two sequences of results are equal, where nans equal each other."""
-    return all(same(a, b).all() for a, b in zip(values, others, strict=True))
 
 
 __all__ = ["DisturbedEvaluator", "Judge", "Verdict", "distance", "same"]
