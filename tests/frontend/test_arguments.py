@@ -96,3 +96,17 @@ def test_debug_print_uses_the_options_of_its_call() -> None:
         f(gnp.asarray([1.23456]))
         gn.effects_barrier()
     assert out.getvalue() == "[1.23]\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"static_argnames": 5}, "static_argnames must be a string or a sequence of strings"),
+        ({"donate_argnames": [1]}, "donate_argnames must be a string or a sequence of strings"),
+        ({"static_argnums": 1.5}, "static_argnums must be an int or a sequence of ints"),
+        ({"static_argnums": "x"}, "static_argnums must be an int or a sequence of ints"),
+    ],
+)
+def test_numbers_and_names_of_other_types_are_refused(given: Any, expected: str) -> None:
+    with pytest.raises(TypeError, match=expected):
+        gn.jit(lambda x: x, **given)

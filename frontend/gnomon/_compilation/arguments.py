@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ def _parameters(fun: Callable[..., Any]) -> list[inspect.Parameter] | None:
 def _ints(value: Any, what: str) -> tuple[int, ...]:
     if value is None:
         return ()
-    values = (value,) if isinstance(value, (int, np.integer)) else tuple(value)
+    values = tuple(value) if isinstance(value, Iterable) else (value,)
     if not all(isinstance(v, (int, np.integer)) for v in values):
         raise TypeError(f"jit: {what} must be an int or a sequence of ints, got {value!r}")
     return tuple(int(v) for v in values)
@@ -41,7 +41,8 @@ def _ints(value: Any, what: str) -> tuple[int, ...]:
 def _names(value: Any, what: str) -> tuple[str, ...]:
     if value is None:
         return ()
-    values = (value,) if isinstance(value, str) else tuple(value)
+    is_sequence = isinstance(value, Iterable) and not isinstance(value, str)
+    values = tuple(value) if is_sequence else (value,)
     if not all(isinstance(v, str) for v in values):
         raise TypeError(f"jit: {what} must be a string or a sequence of strings, got {value!r}")
     return values
