@@ -19,6 +19,15 @@ from gnomon.dialects.types import FLOATING
 
 # Veltkamp's splitting constant for 53-bit mantissas.
 _SPLITTER = 2.0**27 + 1
+# The bits of an f64 after those that decide how it rounds to f32: all are 0 at a midpoint.
+_AFTER_F32 = (1 << 28) - 1
+
+
+def _product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An f64 product and its rounding error (Dekker 1971)."""
+    product = x * y
+    (x1, x2), (y1, y2) = _halves(x), _halves(y)
+    return product, ((x1 * y1 - product) + x1 * y2 + x2 * y1) + x2 * y2
 
 
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -28,33 +37,61 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, x - high
 
 
-def _fused_f64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Compute with error-free transformations: add the errors of product and sum at the end.
+def _sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A sum and its rounding error (Knuth, The Art of Computer Programming, 4.2.2)."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
 
-    T. J. Dekker, A floating-point technique for extending the available precision (1971); D. E.
-    Knuth, The Art of Computer Programming, volume 2, section 4.2.2.
+
+def _rounded_to_odd(rounded: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Change a number that is rounded to nearest into the same number rounded to odd.
+
+    An inexact number with an even mantissa is replaced by its neighbor on the side of the exact
+    value. Rounding that to fewer bits gives what rounding the exact value would give.
     """
-    product = x * y
-    (x1, x2), (y1, y2) = _halves(x), _halves(y)
-    product_error = ((x1 * y1 - product) + x1 * y2 + x2 * y1) + x2 * y2
-    total = product + z
-    part = total - product
-    total_error = (product - (total - part)) + (z - part)
-    fused = total + (total_error + product_error)
+    bits = rounded.view(f"u{rounded.dtype.itemsize}")
+    to_odd = (error != 0) & np.isfinite(error) & (bits & 1 == 0)
+    toward = np.copysign(np.asarray(np.inf, rounded.dtype), error)
+    return np.where(to_odd, np.nextafter(rounded, toward), rounded)
+
+
+def _fused_f64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Round once (S. Boldo, G. Melquiond, Emulation of a FMA and correctly rounded sums, 2008).
+
+    A product below 2**-969, whose error is not a number of f64, is itself rounded first.
+    """
+    high, low = _product(x, y)
+    middle, lowest = _sum(low, z)
+    total, error = _sum(high, middle)
+    fused = total + _rounded_to_odd(*_sum(error, lowest))
     # Near overflow the splitting overflows, too; then, and for inf and nan, the plain sum is used.
-    return np.where(np.isfinite(fused), fused, total)
+    return np.where(np.isfinite(fused), fused, x * y + z)
+
+
+def _fused_f32(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    product = x.astype(np.float64) * y  # exact, in 48 bits
+    total = np.asarray(product + z)
+    # Rounding to f64 and then to f32 differs from rounding once only if the sum in f64 is halfway
+    # between two numbers of f32.
+    halfway = np.flatnonzero(total.view(np.uint64) & _AFTER_F32 == 0)
+    if halfway.size:
+        exact = (product.flat[halfway], z.astype(np.float64).flat[halfway])
+        total.flat[halfway] = _rounded_to_odd(*_sum(*exact))
+    return total.astype(np.float32)
 
 
 def _evaluate(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    if x.dtype == np.float32:
-        # The product is exact in 48 bits, so only the sum is rounded, in f64 and then in f32. That
-        # differs from one rounding where the f64 sum is rounded to the middle between two f32.
-        return (x.astype(np.float64) * y + z).astype(np.float32)
     if x.dtype == np.float64:
         return _fused_f64(x, y, z)
-    # Products of narrower numbers are exact in f32.
-    wide = x.astype(np.float32) * y.astype(np.float32) + z.astype(np.float32)
-    return wide.astype(x.dtype)
+    if x.dtype == np.float32:
+        return _fused_f32(x, y, z)
+    wide = _rounded_to_odd(*_sum(x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)))
+    if x.dtype == np.float16:
+        return wide.astype(np.float16)
+    # Other narrow types are converted by way of f32.
+    narrow = wide.astype(np.float32)
+    return _rounded_to_odd(narrow, wide - narrow).astype(x.dtype)
 
 
 def _jvp(inst: Instance, outs: Sequence[ir.Value], tangents: Tangents) -> list[ir.Value | None]:
