@@ -103,7 +103,7 @@ def _saveable(policy: str, program: Program) -> Callable[[ir.Value], bool]:
     """A predicate that says whether a policy saves a value.
 
     A result of a call or region op other than ``while`` is saved if the policy saves the value that
-    the function or the first body yields.
+    the function, any branch, or the first body of another op yields.
     """
 
     return partial(_is_saved, policy, program)
@@ -119,7 +119,9 @@ def _is_saved(policy: str, program: Program, value: ir.Value) -> bool:
     if op.name == "func.call":
         return _is_saved(policy, program, program.body(callee(op)).results[place])
     # A while cannot return the values of its iterations, so nothing inside can be saved.
-    bodies = bodies_of(op)[:1] if op.regions and op.name != "gnomon.while" else []
+    bodies = bodies_of(op) if op.regions and op.name != "gnomon.while" else []
+    if op.name != "gnomon.branch":
+        bodies = bodies[:1]  # the others are rules for derivatives and batching
     return any(_is_saved(policy, program, body.results[place]) for body in bodies)
 
 
