@@ -57,7 +57,7 @@ def _transpose_slice(
     (x,), (result,) = inst.operand_types, inst.result_types
     start, strides = inst.params["start"], inst.params["strides"]
     covered = (
-        a + ((n - 1) * s + 1 if n else 0)
+        a + (n if s == 1 else (n - 1) * s + 1 if n else 0)
         for a, n, s in zip(start, result.shape, strides, strict=True)
     )
     high = tuple(n - c for n, c in zip(x.shape, covered, strict=True))

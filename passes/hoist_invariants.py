@@ -20,6 +20,7 @@ from gnomon.dialects.contract import bodies_of, lookup, params_of
 from gnomon.dialects.control_flow import scan, while_
 from gnomon.dialects.control_flow.bodies import Partition, chosen, may_not_end, partition, split
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import may_be_zero
 
 
 def hoist_invariants(body: Body) -> None:
@@ -91,7 +92,7 @@ def _hoist_scan(op: ir.Operation) -> list[ir.Value] | None:
     fixed, state = chosen(carry, constant), chosen(carry, [not c for c in constant])
     inner = _with_constants(body, len(consts), constant, gives_carry=True)
     consts = [*consts, *fixed]
-    parts = _cut(inner, len(consts), _never if params["length"] else may_not_end)
+    parts = _cut(inner, len(consts), may_not_end if may_be_zero(params["length"]) else _never)
     if not fixed and not parts.crossing:
         return None
     consts = [*consts, *parts.early.inline(consts)]

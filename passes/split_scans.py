@@ -38,6 +38,7 @@ from gnomon.dialects.control_flow.bodies import split
 from gnomon.dialects.emit import convert, ops, scale
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import surely_at_most
 from gnomon.dialects.types import BOOL, type_of
 from gnomon.passes.vectorize import Vectorizer
 
@@ -64,7 +65,7 @@ def _split_in(body: Body, vectorizer: Vectorizer) -> None:
             _split_in(inner, vectorizer)
     for rewrite in (_before, _after):
         for op in body.region_operations:
-            if lookup(op) is not scan or params_of(op)["length"] < 2:
+            if lookup(op) is not scan or surely_at_most(params_of(op)["length"], 1):
                 continue
             with ir.InsertionPoint(op), op.location:
                 values = rewrite(_Scan(op), vectorizer)

@@ -36,7 +36,7 @@ from gnomon.dialects.control_flow.bodies import (
 from gnomon.dialects.control_flow.residuals import rematerialize
 from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.symbolic.dimension import exceeds
+from gnomon.dialects.symbolic.dimension import exceeds, may_be_zero
 from gnomon.dialects.types import TensorType, type_of
 
 Arrays = Sequence[np.ndarray]
@@ -211,10 +211,8 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     # Values that depend on constants only are computed before the loop and never stacked. A scan of
     # length 0 must not run ops that may not terminate, so there they stay inside.
     is_late = [False] * len(consts) + [True] * (len(carry) + len(xs))
-    length = inst.params["length"]
-    before, inner, _ = partition(
-        parts.forward, is_late, may_not_end if length == 0 else lambda op: False
-    )
+    keep_late = may_not_end if may_be_zero(inst.params["length"]) else lambda op: False
+    before, inner, _ = partition(parts.forward, is_late, keep_late)
     all_consts = [*consts, *before.inline(consts)]
     values = inner.results
     argument_at = {a: i for i, a in enumerate(inner.arguments)}

@@ -364,6 +364,14 @@ def surely_at_most(size: Any, limit: int) -> bool:
     return bool(size.scope.bounds(size.polynomial)[1] <= limit)
 
 
+def may_be_zero(size: Any) -> bool:
+    """Whether a size is 0; a symbolic one, for any values of its variables."""
+    if not isinstance(size, Dimension):
+        return bool(size == 0)
+    low, high = size.scope.bounds(size.polynomial)
+    return bool(low <= 0 <= high)
+
+
 def larger(x: Any, y: Any) -> Any:
     """The maximum of two sizes; symbolic if the bounds do not decide it."""
     return _extremum("max", x, y)

@@ -428,3 +428,21 @@ def test_eval_shape() -> None:
     (a,) = export.symbolic_shape("a")
     struct = gn.ShapeDtypeStruct((a, 3), F32)
     assert gn.eval_shape(lambda x: gn.numpy.concatenate([x, x]), struct).shape == (2 * a, 3)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_gradients_of_loops_whose_length_may_be_zero(order: int) -> None:
+    def loop(x: Any) -> Any:
+        def step(carry: Any, x: Any) -> Any:
+            return carry * gn.numpy.sin(x) + x, carry
+
+        final, ys = gn.lax.scan(step, 1.0, x[1:])
+        return final + ys.sum()
+
+    fun: Any = loop
+    for _ in range(order):
+        fun = gn.grad(lambda x, inner=fun: gn.numpy.sum(inner(x)))
+    exported = export.export(gn.jit(fun))(*specs(export, gn.ShapeDtypeStruct, ("n",)))
+    for n in (1, 2, 5):
+        x = np.linspace(1, 2, n, dtype=F32)
+        assert_near(exported.call(x), fun(x), units=16)  # four steps of four roundings
