@@ -1,4 +1,4 @@
-"""Layouts and formats: the order of elements in memory, beside a sharding."""
+"""Layouts, the order of elements in memory, and formats, which are a layout and a sharding."""
 
 from __future__ import annotations
 

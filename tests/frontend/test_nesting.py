@@ -1,6 +1,7 @@
 """The nesting matrix: every family of ops under every transformation and nesting, against JAX.
 
-The core families run under every nesting, the others only under the deepest ones by default.
+By default, core families run under a third to a half of the nestings, and the others under one or
+two; see `is_quick`. All other pairs are slow tests.
 """
 
 from __future__ import annotations
@@ -355,7 +356,7 @@ def check(family: Function, nesting: str) -> None:
     # by op, the oracle takes four times as long.
     compiled = (lambda f: f) if family in (custom_jvp, custom_vjp, callbacks) else jax.jit
     theirs = compiled(lambda: apply(THEIRS, lambda x: family(THEIRS, jax_numpy.asarray(x))))()
-    # Both sides round every intermediate.
+    # Both libraries round every intermediate value.
     assert_trees_close(ours, theirs, 300, scale=1.0)
 
 

@@ -98,7 +98,7 @@ def test_searchsorted(method: str, side: str) -> None:
     columns = [places, places[:1], places[:0], TIES[:1]]
 
     def search(v: Any) -> Any:
-        # Inside of vmap values are traced, so this tests the search in compiled code.
+        # Inside of vmap values are traced, so this tests the search that compiled code uses.
         found = [gnp.searchsorted(a, v, side, method=method) for a in columns]
         return [*found, gnp.searchsorted(SPECIAL, v, side, order, method=method)]
 

@@ -63,6 +63,10 @@ VALUES = {
     "other devices": "p(lambda a: a, devices=lib.devices()[:2])(A)",
     "static beyond the arguments": "p(lambda a: a, static_broadcasted_argnums=1)(A)",
 }
+REFUSED = {
+    *("no axis in common", "too many", "nothing mapped", "another axis_size", "other devices"),
+    "static beyond the arguments",
+}
 
 
 COMPARISON = Comparison(
@@ -72,7 +76,7 @@ COMPARISON = Comparison(
 
 @pytest.mark.parametrize("name", VALUES)
 def test_equals_jax(name: str) -> None:
-    COMPARISON.check_near(name, 16)
+    assert COMPARISON.check_near(name, 16) == ("error" if name in REFUSED else "value")
 
 
 A = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)
