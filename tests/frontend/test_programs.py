@@ -250,7 +250,7 @@ PROGRAMS: dict[Callable[[Any], Any], tuple[Any, ...]] = {
 }
 # A gradient is a sum of products with a factor for each layer, and each factor rounds.
 ROUNDINGS = dict.fromkeys(PROGRAMS, 64)
-# Twice the condition of its covariance, which is near 70.
+# Twice the condition number of its covariance matrix, which is near 70.
 ROUNDINGS[gaussian_process] = 128
 QUICK = (checkpointed,)
 

@@ -1,4 +1,4 @@
-"""`lax.ragged_dot` and `lax.optimization_barrier`."""
+"""`ragged_dot`, `ragged_dot_general`, `scaled_dot`, `scatter_apply`, `optimization_barrier`."""
 
 from __future__ import annotations
 

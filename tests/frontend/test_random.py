@@ -244,7 +244,7 @@ def test_shapes(shape: Any) -> None:
 
 
 def test_counters_beyond_32_bits() -> None:
-    """Arrays of more than 2**32 numbers continue in the high word; only their type is checked."""
+    """Arrays of more than 2**32 numbers continue in the high word; only the trace is checked."""
     text = gn.make_jaxpr(lambda k: random.bits(k, (2**33,), np.uint8))(OURS)
     assert "shift_right_logical" in str(text) and "tensor<8589934592xui64>" in str(text)
 
@@ -339,7 +339,7 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_distributions(name: str, dtype: str) -> None:
-    # With 16 bits there are three roundings on both sides; functions of float32 lose more.
+    # With 16 bits there are three roundings in both libraries; functions of float32 lose more.
     compare(name, (300,), dtype, ulps=16 if dtype == "float32" else 4, scale=1.0)
 
 

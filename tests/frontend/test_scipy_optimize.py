@@ -94,7 +94,7 @@ def test_it_maps_and_takes_arguments(method: str) -> None:
     np.testing.assert_allclose(found.x, shifts, atol=1e-5)
 
 
-def test_there_is_no_matrix_of_the_last_steps() -> None:
+def test_only_bfgs_returns_an_inverse_hessian() -> None:
     assert minimize(matyas, gnp.ones(2), method=LIMITED).hess_inv is None
     assert minimize(matyas, gnp.ones(2), method="BFGS").hess_inv.shape == (2, 2)
 

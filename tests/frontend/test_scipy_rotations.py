@@ -137,7 +137,7 @@ def test_products_and_what_they_do_to_vectors() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_means_sequences_and_none() -> None:
+def test_means_sequences_and_identities() -> None:
     mine, other = ours_and_theirs(QUATS[:6])
     same_rotation(mine.mean(), other.mean(), 8 * UNITS)
     weights = np.arange(1.0, 7)

@@ -78,7 +78,7 @@ def test_cosine_transforms_of_16_bits_give_float32(name: str, dtype: str) -> Non
 
 def test_fits_and_roots() -> None:
     x = jnp.arange(6.0) / 3
-    # The condition of the fit; that of its covariance is the square.
+    # The condition number of the fit; that of its covariance is the square.
     condition = np.linalg.cond(np.vander(x, 3))
     close: dict[str, Any] = {"ulps": 8 * condition**2, "together": True}
     check(gnp.polyfit, jnp.polyfit, x, V, 2, **close)

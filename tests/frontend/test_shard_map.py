@@ -34,7 +34,7 @@ BOTH, H, HH = ('x', 'y'), [[0, 7, 3], [1, 2], [4, 5, 6]], [[0, 7, 3, 5], [1, 2, 
 U = {'check_vma': False}
 """
 
-# Expressions over those; each is evaluated with both libraries.
+# Expressions in these variables; each is evaluated with both libraries.
 VALUES = {
     # Splitting and joining.
     "identity": "sm(lambda v: v, X, X)(V)",
@@ -95,7 +95,6 @@ VALUES = {
     "lax.psum_scatter(b.reshape(4, 2), BOTH, axis_index_groups=HH).reshape(1, 2).repeat(4, 1), "
     "lax.all_to_all(b, BOTH, 1, 0, axis_index_groups=HH, tiled=True).reshape(1, 8)]), XY, XY, "
     "**U)(B)",
-    # Types.
     # Derivatives inside, where types say which values are invariant.
     "grad by what is shared": "sm(lambda w, v: lib.grad(lambda w: (w * v).sum())(w), (P(), X), "
     "P())(W, V)",
@@ -116,7 +115,7 @@ VALUES = {
     "(P(), X), P())(W, V)",
     "cast": "sm(lambda w, v: lib.grad(lambda w: (vary(w, 'x') * v).sum())(w), (P(), X), P())(W, V)",
     "no cast without a check": "sm(lambda w, v: vary(w, 'x') * v, (P(), X), X, **U)(W, V)",
-    # Derivatives of it.
+    # Derivatives of mapped functions.
     "grad of it": "lib.grad(lambda v: sm(lambda v: lax.psum(xnp.sin(v).sum(), 'x'), X, P())(v))(V)",
     "grad of it, unchecked": "lib.grad(lambda v: sm(lambda v: lax.psum(xnp.sin(v).sum(), 'x'), X, "
     "P(), **U)(v))(V)",

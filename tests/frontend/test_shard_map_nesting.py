@@ -12,8 +12,8 @@ from tests.tolerance import assert_near
 
 pytestmark = pytest.mark.usefixtures("devices")
 
-# ``S`` applies a layer by eight devices: rows over x, columns of the weights over y. ``U`` applies
-# it as a whole.
+# ``S`` applies a layer by eight devices, rows over x and columns of the weights over y, or by one
+# device if ``SHARDED`` is false.
 _BEFORE = """
 m = lib.make_mesh((4, 2), ('x', 'y'), axis_types=(AxisType.Auto,) * 2)
 rng = np.random.default_rng(0)
