@@ -97,7 +97,7 @@ def test_writing_twice_gives_the_same_bytes() -> None:
     assert artifact_bytes() == artifact_bytes()
 
 
-def test_what_is_no_file_is_written_in_place_and_a_link_stays(tmp_path) -> None:
+def test_pipes_are_written_in_place_and_links_stay(tmp_path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     write_file(tmp_path / "pipe", [b"a", b"b"])

@@ -1,4 +1,4 @@
-"""States in files."""
+"""States in files: what is written is read back, and other states are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Damaged and hostile files: each is refused by a named error, or has the intact contents."""
+"""Damaged and hostile files are refused by an error, or run without a crash.
+
+A file with a wrong checksum raises an error of the package, or has the intact contents.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +142,7 @@ REPAIRED = (change_table, swap_sections, change_metadata)
 
 
 def use(data: bytes) -> dict[str, bytes]:
-    """Run all functions that take one array of 64 floats."""
+    """The bytes of the results of both functions, after which all sections are verified."""
     artifact = gr.from_bytes(data)
     model, found = LoadedArtifact(artifact), {}
     for name in ("f", "g"):

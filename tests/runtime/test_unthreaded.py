@@ -138,7 +138,7 @@ def test_transposed_and_strided_operands() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_matrix_that_fails_is_nan_and_the_others_stand(dtype: Any) -> None:
+def test_a_matrix_that_fails_is_nan_and_the_others_are_not(dtype: Any) -> None:
     good = positive(60, dtype=dtype)
     batch = np.stack([good, -good, np.full_like(good, np.nan)])
     lower = np.tri(60, dtype=bool)
