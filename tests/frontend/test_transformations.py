@@ -384,6 +384,7 @@ def test_integer_results() -> None:
     close(jacobian[0], 2 * np.eye(2))
     assert (jacobian[1].shape, jacobian[1].dtype) == ((2, 2), np.int32)
     assert gn.jacrev(lambda n: n * 2.0, allow_int=True)(gnp.arange(3)).dtype == np.int32
+    assert gn.jacrev(lambda n: n * 2.0, allow_int=True)(3).weak_type
 
 
 def test_bounds_computed_from_the_argument_are_known_under_grad() -> None:

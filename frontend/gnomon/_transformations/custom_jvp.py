@@ -123,9 +123,8 @@ class custom_jvp(Custom):  # noqa: N801
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         args = resolve_positions(self.fun, args, kwargs)
         # Nondifferentiable arguments may hold tracers, whose tangents are stopped here.
-        args = tuple(
-            without_tangents(a) if i in self.nondiff_argnums else a for i, a in enumerate(args)
-        )
+        fixed = {i % len(args) for i in self.nondiff_argnums} if args else set()
+        args = tuple(without_tangents(a) if i in fixed else a for i, a in enumerate(args))
         call = Call(args, self.nondiff_argnums)
         order = differentiation_order(call.operands)
         if call.runs_eagerly or (not order and not staging()):

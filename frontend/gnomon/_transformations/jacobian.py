@@ -153,7 +153,10 @@ def jacrev(
         rows: list[list[Any]] = [[] for _ in out_leaves]
         for leaf, stacked in zip(leaves, found, strict=True):
             if stacked is None:
-                pieces = [wrap(np.zeros((*o.shape, *leaf.shape), leaf.dtype)) for o in out_leaves]
+                pieces = [
+                    wrap(np.zeros((*o.shape, *leaf.shape), leaf.dtype), leaf.aval.weak_type)
+                    for o in out_leaves
+                ]
             else:
                 pieces = _split_basis(stacked, out_leaves, 0)
             for row, piece in zip(rows, pieces, strict=True):
