@@ -62,6 +62,15 @@ def test_devices_of_a_platform(devices: tuple[Device, ...]) -> None:
         gn.devices("tpv")
 
 
+def test_frequencies_on_a_device(devices: tuple[Device, ...]) -> None:
+    for make in (gnp.fft.fftfreq, gnp.fft.rfftfreq):
+        x = make(4, device=devices[1])
+        assert x.devices() == {devices[1]}
+        np.testing.assert_array_equal(x, make(4))
+        with pytest.raises(TypeError, match="device"):
+            make(4, device="nonsense")
+
+
 def test_an_array_says_where_it_is(devices: tuple[Device, ...]) -> None:
     x = gn.device_put(VALUE, devices[1])
     assert (x.device, x.devices(), x.platform()) == (devices[1], {devices[1]}, "fake")

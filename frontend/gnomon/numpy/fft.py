@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gnomon import lax
+from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike
 from gnomon._arrays.array import Array
@@ -25,6 +26,7 @@ from gnomon.lax._creation import converted
 from gnomon.lax._fourier import FftType
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
+from gnomon.numpy._construction import placement
 from gnomon.numpy._manipulation import moveaxis
 from gnomon.numpy._repetition import roll as _roll
 
@@ -277,7 +279,9 @@ def irfftn(
 # ------------------------------------------------------------------------------------ frequencies
 
 
-def _frequencies(name: str, indices: np.ndarray, n: Any, d: Any, dtype: Any) -> Array:
+def _frequencies(
+    name: str, indices: np.ndarray, n: int, d: Any, dtype: Any, device: DeviceLike | None
+) -> Array:
     if isinstance(d, (list, tuple)):
         raise ValueError(f"fft.{name}: d must be a single number, got {d}")
     target = (
@@ -286,7 +290,9 @@ def _frequencies(name: str, indices: np.ndarray, n: Any, d: Any, dtype: Any) -> 
     work = np.zeros((), _dtypes.to_inexact_dtype(target)).real.dtype
     spacing = converted(lax.mul(as_array(name, d), lax.full_like(d, n)), work)
     counts = lax.convert_element_type(wrap(indices), work)
-    return lax.convert_element_type(lax.div(counts, spacing), target)
+    made = lax.convert_element_type(lax.div(counts, spacing), target)
+    place = placement(name, device)
+    return made if place is None else device_put(made, place)
 
 
 def _one_count(name: str, n: Any) -> int:
@@ -307,7 +313,7 @@ def fftfreq(
     """
     count = _one_count("fftfreq", n)
     indices = (np.arange(count, dtype=np.int32) + count // 2) % max(count, 1) - count // 2
-    return _frequencies("fftfreq", indices, count, d, dtype)
+    return _frequencies("fftfreq", indices, count, d, dtype, device)
 
 
 def rfftfreq(
@@ -315,7 +321,8 @@ def rfftfreq(
 ) -> Array:
     """The frequencies of the coefficients of `rfft`."""
     count = _one_count("rfftfreq", n)
-    return _frequencies("rfftfreq", np.arange(count // 2 + 1, dtype=np.int32), count, d, dtype)
+    indices = np.arange(count // 2 + 1, dtype=np.int32)
+    return _frequencies("rfftfreq", indices, count, d, dtype, device)
 
 
 def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
