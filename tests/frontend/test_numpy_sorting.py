@@ -110,6 +110,14 @@ def test_searchsorted(method: str, side: str) -> None:
     np.testing.assert_array_equal(mixed, np.searchsorted(np.sort(COMPLEX), COMPLEX, side))
 
 
+def test_positions_of_missing_common_elements() -> None:
+    x, empty = gnp.array([1, 2, 3]), gnp.array([], np.int32)
+    for a, b in ((x, empty), (empty, x), (empty, empty), (x, gnp.array([7]))):
+        values, first, second = gnp.intersect1d(a, b, size=2, fill_value=-1, return_indices=True)
+        assert values.tolist() == [-1, -1]
+        assert (first.tolist(), second.tolist()) == ([a.size] * 2, [b.size] * 2)
+
+
 @pytest.mark.parametrize(
     "method", ["linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf"]
 )

@@ -351,7 +351,7 @@ def intersect1d(
       ar1, ar2: arrays.
       assume_unique: ignored.
       return_indices: also return their first positions in each array; a missing element has the
-        size of the array as its position (0 if an array is empty).
+        size of the array as its position.
       size, fill_value: see `unique`; missing elements are the first common one by default.
     """
     count = _static_size(size)
@@ -364,8 +364,9 @@ def intersect1d(
     if not return_indices:
         return values
     if not values.size or not y.size or not rows.size:
-        none = lax.full(values.shape, 0, _dtypes.default_int_dtype())
-        return values, none, none
+        # Of a given size, all elements are missing.
+        dtype = _dtypes.default_int_dtype()
+        return values, *(lax.full(values.shape, each.size, dtype) for each in (x, y))
     order_y = argsort(y)
     first, second = order[places], order_y[searchsorted(y[order_y], rows[places])]
     if count is not None:
