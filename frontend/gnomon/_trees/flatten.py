@@ -392,6 +392,7 @@ def tree_flatten_with_path(
     """Pairs of path and leaf, and the structure; see `tree_leaves_with_path`.
 
     Example:
+      >>> from gnomon.tree_util import keystr, tree_flatten_with_path
       >>> pairs, _ = tree_flatten_with_path({"a": [1, 2]})
       >>> [(keystr(path), leaf) for path, leaf in pairs]
       [("['a'][0]", 1), ("['a'][1]", 2)]

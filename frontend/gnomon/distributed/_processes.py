@@ -43,10 +43,11 @@ def initialize(
 
     Each process calls it once, at its start, before any computation. Afterwards, `gnomon.devices`
     are the CPU devices of all processes, run by XLA's CPU client, and `gnomon.local_devices` are
-    those of this process. Under Slurm, Open MPI, an indexed job of Kubernetes, Cloud TPU and
-    ``python -m gnomon.distributed.launch`` no argument is needed. Otherwise the first three are
-    arguments, or the environment variables GNOMON_COORDINATOR_ADDRESS, GNOMON_NUM_PROCESSES and
-    GNOMON_PROCESS_ID (or JAX's names of these).
+    those of this process. Under Slurm, Open MPI, Cloud TPU and
+    ``python -m gnomon.distributed.launch`` no argument is needed; in an indexed job of Kubernetes,
+    only ``num_processes``. Otherwise the first three are arguments, or the environment variables
+    GNOMON_COORDINATOR_ADDRESS, GNOMON_NUM_PROCESSES and GNOMON_PROCESS_ID (or JAX's names of
+    these).
 
     This function needs jaxlib: ``pip install 'gnomon[distributed]'``.
 

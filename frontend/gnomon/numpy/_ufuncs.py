@@ -142,7 +142,6 @@ bitwise_invert = unary(
 _abs = unary(
     "absolute", "abs", ANY_KIND, NUMBER, "Elementwise absolute value; of complex the magnitude."
 )
-_REAL_PARTS = {np.dtype("complex64"), np.dtype("complex128")}
 
 add = binary("add", "add", ANY_KIND, ANY_DTYPE, "Elementwise sum; logical or on bool.")
 subtract = binary("subtract", "sub", ANY_KIND, NUMBER, "Elementwise difference :math:`x - y`.")
