@@ -146,7 +146,7 @@ def main() -> int:
 
 
 def compare(update: bool) -> int:
-    """Whether pages are out of date; rewrite them if ``update`` is set."""
+    """Name the pages that are out of date, or update them; return the exit status."""
     stale = False
     for page in PAGES:
         text, given = run(page)

@@ -1,4 +1,4 @@
-"""The output of ``gnomon-opt`` about its passes."""
+"""What ``gnomon-opt`` tells about its passes and about errors in its input."""
 
 from __future__ import annotations
 

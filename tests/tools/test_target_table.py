@@ -22,6 +22,8 @@ def test_the_page_names_every_op_and_target() -> None:
 def test_every_refusal_has_a_reason() -> None:
     rows = [line for line in PAGE.splitlines() if line.count("|") == len((*COLUMNS, PLUGIN)) + 2]
     assert len(rows) >= len(REGISTRY)
-    for number in {n for row in rows for n in re.findall(rf"{REFUSED} (\d+)", row)}:
+    numbers = {n for row in rows for n in re.findall(rf"{REFUSED} (\d+)", row)}
+    assert numbers
+    for number in numbers:
         assert re.search(rf"^{number}\. \w", PAGE, re.MULTILINE)
     assert not any(f"{REFUSED} |" in row for row in rows)

@@ -20,7 +20,7 @@ Errors = tuple[dict[str, set[int]], str]
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the packages laid out as installed, because checkers cannot find them."""
+    """A folder with the packages laid out as installed; checkers cannot find the repository's."""
     folder = tmp_path_factory.mktemp("layout")
     package = folder / "gnomon"
     package.mkdir()
