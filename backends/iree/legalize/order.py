@@ -24,7 +24,7 @@ from gnomon.backends.iree.legalize.after_lowering import (
     transposed_extrema,
     unsigned_factors,
 )
-from gnomon.backends.iree.legalize.array_kernels import single_ops
+from gnomon.backends.iree.legalize.array_kernels import rows, single_ops
 from gnomon.backends.iree.legalize.control import branches, forms, rolled_chains
 from gnomon.backends.iree.legalize.data_movement import scatter, sorting
 from gnomon.backends.iree.legalize.functions import (
@@ -102,6 +102,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *complex_views.LEGALIZATIONS,
         *library_products.LEGALIZATIONS,
         *single_ops.LEGALIZATIONS,
+        *rows.LEGALIZATIONS,
         *scalar_kernels.LEGALIZATIONS,
     )
 )

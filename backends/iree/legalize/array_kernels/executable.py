@@ -27,6 +27,7 @@ def write_kernel(
     write: Write,
     rules: Mapping[str, Rule],
     module: ir.Block,
+    workgroups: int = 1,
 ) -> int:
     """Write a kernel as an executable at the start of a module.
 
@@ -38,6 +39,8 @@ def write_kernel(
       write: writes the code.
       rules: the rules of ops, see `Kernel`.
       module: the block of the module.
+      workgroups: how many times the code runs, side by side, for a run of the kernel. If that is
+        more than once, it must not need memory besides its results, which all would share.
 
     Returns:
       The number of bytes that it needs besides its results.
@@ -56,7 +59,7 @@ def write_kernel(
     try:
         body = executable.regions[0].blocks.append()
         with ir.InsertionPoint(body):
-            _export(name)
+            _export(name, workgroups)
             inner = ir.Operation.create("builtin.module", regions=1)
             ir.Operation.create("stream.executable.end")
         with ir.InsertionPoint(inner.regions[0].blocks.append()):
@@ -80,7 +83,7 @@ def write_kernel(
         raise
 
 
-def _export(name: str) -> None:
+def _export(name: str, workgroups: int) -> None:
     string = ir.StringAttr.get
     export = ir.Operation.create(
         "stream.executable.export",
@@ -92,8 +95,8 @@ def _export(name: str) -> None:
         regions=1,
     )
     with ir.InsertionPoint(export.regions[0].blocks.append()):
-        one = number(index(), 1)
-        ir.Operation.create("stream.return", operands=[one, one, one])
+        count, one = number(index(), workgroups), number(index(), 1)
+        ir.Operation.create("stream.return", operands=[count, one, one])
 
 
 def _code(

@@ -24,7 +24,7 @@ from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
 )
 from gnomon.dialects.mlir import ir
 
-__all__ = ["ACROSS", "across", "product_of", "reduce"]
+__all__ = ["ACROSS", "across", "combiner", "identity", "product_of", "reduce"]
 
 ACROSS = {
     "add": {"f": "add", "s": "add", "u": "add", "b": "or"},
@@ -38,7 +38,7 @@ ACROSS = {
 """The kinds of MLIR's reductions of vectors, by op of StableHLO and kind of number."""
 
 
-def _identity(name: str, type_: ir.Type) -> float | int:
+def identity(name: str, type_: ir.Type) -> float | int:
     """The identity of a reduction."""
     if name in ("maximumf", "minimumf"):
         return -math.inf if name == "maximumf" else math.inf
@@ -58,7 +58,7 @@ def across(kernel: Kernel, name: str, vector: ir.Value) -> ir.Value:
     ).results[0]
 
 
-def _simple(op: ir.Operation) -> str | None:
+def combiner(op: ir.Operation) -> str | None:
     """The name of a region's only op, if that combines the region's two arguments; else None."""
     ops = [o.operation for o in op.regions[0].blocks[0].operations]
     if len(ops) != 2 or len(op.results) != 1:
@@ -89,7 +89,7 @@ def reduce(kernel: Kernel, op: ir.Operation) -> list[Layout]:
     shape = shape_of(op.results[0])
     kernel.loops += kernel.trips
     results = [kernel.dense(r.type.element_type, shape) for r in op.results]
-    name = _simple(op)
+    name = combiner(op)
     if name is not None and isinstance(sources[0], View):
         _vectors(kernel, op, name, sources[0], starts[0], results[0], axes)
     else:
@@ -200,7 +200,7 @@ def _along_reduced(
             new = kernel.accumulate_pieces(last.size, width, [[s] for s in sums], add)
             return [total for (total,) in new]
 
-        nothing = number(type_, _identity(kind, type_))
+        nothing = number(type_, identity(kind, type_))
         sums = kernel.accumulate_over(
             [d.size for d in outer_axes],
             here[:1],

@@ -1,0 +1,386 @@
+"""The groups of ops that are functions of rows: which ops a kernel of rows computes.
+
+A group belongs to rows of one number and length. Its members are elementwise ops on all elements or
+on one number per row, reductions of rows, and sums of rows over blocks of rows. Reshapes and
+broadcasts are no members: members read through them (`row_access`).
+
+A group must be convex: no op outside of it may both need a member's result and be needed by a
+member. So the ops around a reduction that could be members are numbered by *phases*: an op's phase
+is the largest number of times that a path to it has left the candidates and come back. The
+candidates of one phase are convex, and no path leads from a later phase to an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gnomon.backends.iree.legalize.array_kernels.reductions import ACROSS, combiner
+from gnomon.backends.iree.legalize.array_kernels.row_access import (
+    Rows,
+    access,
+    is_literal,
+    is_view,
+    producer,
+    source_of,
+)
+from gnomon.backends.iree.legalize.loop_kernels.attributes import integers
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import ELEMENTWISE
+from gnomon.backends.iree.legalize.loop_kernels.values import size_of
+from gnomon.dialects.mlir import ir
+
+__all__ = ["NARROW", "Block", "Candidates", "block_of_rows", "is_ordered", "reads", "rows_of"]
+
+_REDUCE, _CONVERT = "stablehlo.reduce", "stablehlo.convert"
+_IOTA, _CONSTANT = "stablehlo.iota", "stablehlo.constant"
+
+NARROW = frozenset({"bf16", "f16"})
+"""The dtypes that are computed in f32, and rounded after each op."""
+
+_ELEMENTS = (
+    NARROW | {"f32", "f64", "i1"} | {f"{s}{n}" for s in ("i", "ui") for n in (8, 16, 32, 64)}
+)
+# Ops whose rounding, or whose bits, differ if narrow numbers are computed in f32.
+_NOT_NARROW = frozenset({"stablehlo.bitcast_convert", "stablehlo.remainder"})
+# Literals and ops that read no memory are repeated in each kernel that needs them.
+_FREE_OPS = 8
+
+
+def _operations_in(op: ir.Operation) -> Iterator[ir.Operation]:
+    """An op and the ops in its regions."""
+    yield op
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from _operations_in(inner.operation)
+
+
+class Block:
+    """The ops of a block, with the ops that read each value.
+
+    Attributes:
+      ops: the ops in order.
+      positions: the position of each op, by its first result.
+      users: for each value, the positions of the ops that read it, in regions too.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
+        self.block = block
+        self.ops = [op.operation for op in block.operations]
+        self.positions: dict[ir.Value, int] = {}
+        self.users: dict[ir.Value, list[int]] = {}
+        for i, op in enumerate(self.ops):
+            for result in op.results:
+                self.positions[result] = i
+            for value in reads(op):
+                self.users.setdefault(value, []).append(i)
+
+    def position(self, value: ir.Value) -> int | None:
+        """The position of the op that computes a value; None if it is not in the block."""
+        return self.positions.get(value)
+
+
+def reads(op: ir.Operation) -> list[ir.Value]:
+    """The values that an op and the ops in its regions read."""
+    if not len(op.regions):
+        return list(op.operands)
+    return [value for inner in _operations_in(op) for value in inner.operands]
+
+
+def rows_of(op: ir.Operation) -> Rows | None:
+    """The rows that an op reduces; None if it does not reduce the last dimensions by one op."""
+    parts = _reduced(op)
+    if parts is None:
+        return None
+    outer, inner = parts
+    kept = [n for n, is_reduced in outer if not is_reduced]
+    if len(kept) != len(outer) or not inner:
+        return None
+    return Rows(_product(kept), _product(inner))
+
+
+def block_of_rows(op: ir.Operation, rows: Rows) -> int | None:
+    """How many rows that follow each other an op adds up, for each sum; None if it does not.
+
+    Its operand has the shape ``(count, block, length)`` of the rows, or one with split dimensions.
+    """
+    if op.name != _REDUCE or size_of(op.operands[0].type) != rows.size:
+        return None
+    if _reduced(op) is None or combiner(op) != "add" or not _starts_at_zero(op):
+        return None
+    shape, axes = list(op.operands[0].type.shape), integers(op, "dimensions")
+    split, columns = len(shape), 1
+    while columns < rows.length and split:
+        split -= 1
+        columns *= shape[split]
+    reduced = [d for d in axes if shape[d] != 1]
+    if columns != rows.length or not reduced or max(reduced) >= split:
+        return None
+    first = min(reduced)
+    if any(d not in axes and shape[d] != 1 for d in range(first, split)):
+        return None
+    return _product(shape[first:split])
+
+
+def _starts_at_zero(op: ir.Operation) -> bool:
+    initial = producer(source_of(op.operands[1]))
+    if initial is None or not is_literal(initial.results[0]):
+        return False
+    return float(ir.DenseElementsAttr(initial.attributes["value"]).get_splat_value().value) == 0
+
+
+def _reduced(op: ir.Operation) -> tuple[list[tuple[int, bool]], list[int]] | None:
+    """The dimensions of a reduction by one op: all before the reduced last ones, and those."""
+    if op.name != _REDUCE or len(op.results) != 1:
+        return None
+    name, type_ = combiner(op), op.operands[0].type
+    element = str(type_.element_type)
+    if name is None or element not in _ELEMENTS or not type_.has_static_shape:
+        return None
+    if element in NARROW:
+        if name not in ("maximum", "minimum"):
+            return None
+    elif _kind(element) not in ACROSS[name]:
+        return None
+    axes = integers(op, "dimensions")
+    dims = [(n, d in axes) for d, n in enumerate(type_.shape) if n != 1]
+    inner: list[int] = []
+    while dims and dims[-1][1]:
+        inner.append(dims.pop()[0])
+    return dims, inner
+
+
+def _kind(element: str) -> str:
+    if element == "i1":
+        return "b"
+    return "u" if element.startswith("ui") else "s" if element.startswith("i") else "f"
+
+
+def _product(sizes: Sequence[int]) -> int:
+    product = 1
+    for n in sizes:
+        product *= n
+    return product
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    """Whether kernels of rows have code for an elementwise op on its dtypes."""
+    if op.name not in ELEMENTWISE or len(op.results) != 1:
+        return False
+    types = [v.type for v in (*op.operands, op.results[0])]
+    if not all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types):
+        return False
+    names = [str(t.element_type) for t in types]
+    if not _ELEMENTS.issuperset(names):
+        return False
+    if "compare_type" in op.attributes and "TOTAL" in str(op.attributes["compare_type"]):
+        return False
+    if NARROW.isdisjoint(names):
+        return True
+    return op.name not in _NOT_NARROW and "f64" not in names
+
+
+@dataclass
+class Candidates:
+    """The ops around a reduction that may be members of groups for the same rows.
+
+    Args:
+      block: the block.
+      rows: the rows.
+      seed: the position of the reduction.
+      most: the most candidates.
+
+    Attributes:
+      chosen: their positions.
+      done: the positions of those for which a kernel is written.
+      needed: the values that these kernels read.
+    """
+
+    block: Block
+    rows: Rows
+    seed: int
+    most: int
+    chosen: set[int] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)
+    needed: set[ir.Value] = field(default_factory=set)
+    _of_reduction: dict[ir.Value, bool] = field(default_factory=dict)
+    _free: dict[ir.Value, int | None] = field(default_factory=dict)
+    _blocks: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        waiting = [self.seed]
+        self.chosen.add(self.seed)
+        while waiting and len(self.chosen) < self.most:
+            for i in self._neighbours(self.block.ops[waiting.pop()]):
+                if i not in self.chosen and self._may_be_chosen(self.block.ops[i]):
+                    self.chosen.add(i)
+                    waiting.append(i)
+
+    def _neighbours(self, op: ir.Operation) -> Iterator[int]:
+        if block_of_rows(op, self.rows) is None:
+            yield from self._readers(op.results[0])
+        operands = list(op.operands)[:1] if op.name == _REDUCE else op.operands
+        for value in operands:
+            source = source_of(value)
+            position = self.block.position(source)
+            if position is None:
+                continue
+            size = size_of(source.type)
+            if size == self.rows.size or (
+                size == self.rows.count and self._depends_on_reduction(source)
+            ):
+                yield position
+
+    def _readers(self, value: ir.Value) -> Iterator[int]:
+        """The ops that read a value, or a view of it."""
+        for i in self.block.users.get(value, ()):
+            op = self.block.ops[i]
+            if is_view(op):
+                yield from self._readers(op.results[0])
+            else:
+                yield i
+
+    def _may_be_chosen(self, op: ir.Operation) -> bool:
+        if op.name == _REDUCE:
+            if rows_of(op) == self.rows:
+                return True
+            block = block_of_rows(op, self.rows)
+            if block is None:
+                return False
+            # All sums over blocks of a kernel have blocks of one size.
+            self._blocks.add(block)
+            return len(self._blocks) == 1
+        if not _is_elementwise(op):
+            return False
+        (result,) = op.results
+        size = size_of(result.type)
+        if size not in (self.rows.size, self.rows.count):
+            return False
+        for value in op.operands:
+            if size_of(value.type) not in (1, size):
+                return False
+        return self.free_ops(result) is None
+
+    def _depends_on_reduction(self, value: ir.Value) -> bool:
+        """Whether one number of each row is computed from a reduction of the rows."""
+        if value not in self._of_reduction:
+            self._of_reduction[value] = False
+            op = producer(value)
+            if op is not None and size_of(value.type) == self.rows.count:
+                self._of_reduction[value] = rows_of(op) == self.rows or (
+                    op.name in ELEMENTWISE
+                    and any(self._depends_on_reduction(source_of(v)) for v in op.operands)
+                )
+        return self._of_reduction[value]
+
+    def free_ops(self, value: ir.Value) -> int | None:
+        """How many ops compute all elements from less than an array of them; None if any need one.
+
+        Such ops are repeated in each kernel that needs them, like masks that iotas make.
+        """
+        if value not in self._free:
+            self._free[value] = None
+            self._free[value] = self._count_free(value)
+        return self._free[value]
+
+    def _count_free(self, value: ir.Value) -> int | None:
+        op = producer(value)
+        if op is None or not _is_elementwise(op) or size_of(value.type) != self.rows.size:
+            return None
+        ops = 1
+        for operand in op.operands:
+            source = source_of(operand)
+            maker = producer(source)
+            if maker is not None and (maker.name == _IOTA or is_literal(source)):
+                continue
+            size = size_of(source.type)
+            if size < self.rows.size:
+                if self._depends_on_reduction(source):
+                    return None
+                found = access(operand, self.rows) if size_of(operand.type) > 1 else None
+                if size_of(operand.type) > 1 and found is None:
+                    return None
+                continue
+            inner = self.free_ops(source)
+            if inner is None:
+                return None
+            ops += inner
+        return ops if ops <= _FREE_OPS else None
+
+    def is_read_in_place(self, value: ir.Value) -> bool:
+        """Whether a member may read a value from the members that it is a view of."""
+        source = source_of(value)
+        found = access(value, self.rows)
+        if found is None:
+            return False
+        if size_of(source.type) == self.rows.size:
+            return found.is_whole(self.rows)
+        return found.is_per_row(self.rows)
+
+    # -------------------------------------------------------------------------------------- phases
+
+    def groups(self) -> list[list[int]]:
+        """The positions of the members of each group, the first groups first."""
+        phases = self._phases()
+        group_of: dict[int, int] = {i: i for i in self.chosen}
+
+        def root(i: int) -> int:
+            while group_of[i] != i:
+                group_of[i] = i = group_of[group_of[i]]
+            return i
+
+        for i in self.chosen:
+            for value in self.block.ops[i].operands:
+                j = self.block.position(source_of(value))
+                if j in phases and j is not None and phases[j] == phases[i]:
+                    group_of[root(i)] = root(j)
+        found: dict[int, list[int]] = {}
+        for i in sorted(self.chosen):
+            found.setdefault(root(i), []).append(i)
+        ordered = sorted(found.values(), key=lambda group: (phases[group[0]], group[0]))
+        return [g for g in ordered if any(self.is_reduction(i) for i in g)]
+
+    def is_reduction(self, i: int) -> bool:
+        """Whether the op at a position reduces rows."""
+        return rows_of(self.block.ops[i]) == self.rows
+
+    def _phases(self) -> dict[int, int]:
+        phases: dict[int, int] = {}
+        # For each value, the phase of the members that it depends on, and whether it is a view of
+        # such a member's result.
+        depends: dict[ir.Value, tuple[int, bool]] = {}
+        effects = 0
+        for i in range(min(self.chosen), max(self.chosen) + 1):
+            op = self.block.ops[i]
+            phase = 0
+            is_member = i in self.chosen
+            for value in reads(op):
+                before, is_inside = depends.get(value, (0, False))
+                if is_inside and not (is_view(op) or (is_member and self._reads(op, value))):
+                    before += 1
+                phase = max(phase, before)
+            if is_member:
+                phases[i] = phase
+            elif is_ordered(op):
+                effects = phase = max(effects, phase)
+            inside = is_member or (is_view(op) and depends.get(op.operands[0], (0, False))[1])
+            if phase or inside:
+                for result in op.results:
+                    depends[result] = (phase, inside)
+        return phases
+
+    def _reads(self, op: ir.Operation, value: ir.Value) -> bool:
+        """Whether a member reads a value in place, and from a member that is in a register."""
+        position = self.block.position(source_of(value))
+        if position is not None and block_of_rows(self.block.ops[position], self.rows) is not None:
+            return False
+        if op.name == _REDUCE and value != op.operands[0]:
+            return False
+        return self.is_read_in_place(value)
+
+
+def is_ordered(op: ir.Operation) -> bool:
+    """Whether an op may have effects, and must stay in order with others that have."""
+    if op.name.startswith(("stablehlo.", "chlo.")):
+        return op.name in ("stablehlo.custom_call", "stablehlo.while", "stablehlo.case")
+    return not op.name.startswith(("arith.", "tensor.", "flow.tensor."))
