@@ -219,15 +219,19 @@ class Candidates:
     def _neighbours(self, op: ir.Operation) -> Iterator[int]:
         if block_of_rows(op, self.rows) is None:
             yield from self._readers(op.results[0])
-        operands = list(op.operands)[:1] if op.name == _REDUCE else op.operands
-        for value in operands:
+        for value in list(op.operands)[:1] if op.name == _REDUCE else op.operands:
             source = source_of(value)
             position = self.block.position(source)
-            if position is None:
-                continue
             size = size_of(source.type)
-            if size == self.rows.size or (
-                size == self.rows.count and self._depends_on_reduction(source)
+            if size == self.rows.size:
+                if position is not None:
+                    yield position
+                # Groups that read the same array become one.
+                yield from self._readers(source)
+            elif (
+                position is not None
+                and size == self.rows.count
+                and self._depends_on_reduction(source)
             ):
                 yield position
 
@@ -322,23 +326,34 @@ class Candidates:
     def groups(self) -> list[list[int]]:
         """The positions of the members of each group, the first groups first."""
         phases = self._phases()
-        group_of: dict[int, int] = {i: i for i in self.chosen}
+        joined = {i: i for i in self.chosen}
 
         def root(i: int) -> int:
-            while group_of[i] != i:
-                group_of[i] = i = group_of[group_of[i]]
+            while joined[i] != i:
+                joined[i] = i = joined[joined[i]]
             return i
 
-        for i in self.chosen:
+        # Those of a phase that read an array that none of them computes.
+        siblings: dict[tuple[ir.Value, int], list[int]] = {}
+        for i in sorted(self.chosen):
             for value in self.block.ops[i].operands:
-                j = self.block.position(source_of(value))
-                if j in phases and j is not None and phases[j] == phases[i]:
-                    group_of[root(i)] = root(j)
+                source = source_of(value)
+                j = self.block.position(source)
+                if j is not None and phases.get(j) == phases[i]:
+                    joined[root(i)] = root(j)
+                elif size_of(source.type) == self.rows.size and not is_literal(source):
+                    siblings.setdefault((source, phases[i]), []).append(i)
+        reducing = {root(i) for i in self.chosen if self.is_reduction(i)}
+        for readers in siblings.values():
+            groups = list(dict.fromkeys(root(i) for i in readers if root(i) in reducing))
+            for group in groups[1:]:
+                joined[root(group)] = root(groups[0])
+                reducing.add(root(group))
         found: dict[int, list[int]] = {}
         for i in sorted(self.chosen):
             found.setdefault(root(i), []).append(i)
         ordered = sorted(found.values(), key=lambda group: (phases[group[0]], group[0]))
-        return [g for g in ordered if any(self.is_reduction(i) for i in g)]
+        return [group for group in ordered if any(map(self.is_reduction, group))]
 
     def is_reduction(self, i: int) -> bool:
         """Whether the op at a position reduces rows."""
