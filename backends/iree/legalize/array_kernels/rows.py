@@ -1,9 +1,15 @@
 """Functions of the rows of an array, each group of ops as one kernel.
 
-IREE 3.13 makes a kernel for each reduction and each elementwise stage between two, and stores whole
-arrays between them. A layer normalization or a softmax is a function of rows, and a row fits into
-the first-level cache. So such a group of ops becomes one kernel, which makes a pass over each row
-for each level of reductions.
+A layer normalization, a softmax, or the gradient of one is a function of rows: it reduces each row,
+spreads the results over the row, and computes each element from its row alone. IREE 3.13 makes one
+to four kernels of it, which take each stage from one end of a block of rows to the other. The
+kernels of this module take one row after the other, which stays in the first-level cache, and make
+one pass over it for each level of reductions.
+
+Milliseconds of a call with IREE's kernels and with these (f32[2048,512], two cores of an AMD EPYC,
+the least of sixty calls): layer normalization 1.05 and 0.22, with all its gradients 6.4 and 0.85,
+sums of squares 0.51 and 0.13, x / norm(x) 0.70 and 0.27, softmax 0.90 and 0.61, its gradient 2.6
+and 1.5.
 """
 
 from __future__ import annotations
@@ -294,9 +300,9 @@ LEGALIZATIONS = (
         stage=Stage.COMPILER_OPS,
         kind=Kind.SLOW,
         doc="write functions of the rows of an array, such as a softmax, as one kernel each",
-        upstream="IREE 3.13 makes a kernel for each reduction of a layer normalization and for each "
-        "elementwise stage, with whole arrays between them in memory",
-        reproducer="a layer normalization takes over one and a half times the calls of kernels",
+        upstream="IREE 3.13 takes 1.05 ms for a layer normalization of f32[2048,512] instead of "
+        "0.22, and 6.4 ms for its gradients instead of 0.85",
+        reproducer="the gradient of a layer normalization takes two kernels",
         targets=Targets.where(host_memory=True),
         run=write_row_kernels,
         needs=frozenset({_REDUCE}),

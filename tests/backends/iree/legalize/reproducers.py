@@ -93,6 +93,7 @@ class Reproducer:
 RNG = np.random.default_rng(0)
 ROW = np.arange(1, 9, dtype=f32)
 SMALL = ml_dtypes.bfloat16(0.01)
+ROW_OF_256 = np.linspace(1, 2, 256, dtype=f32)
 COMPLEX = (RNG.normal(size=9) + 1j * RNG.normal(size=9)).astype(c64)
 ODD_COMPLEX = (np.cos(np.arange(50629)) + 1j * np.sin(np.arange(50629) ** 0.5)).astype(c64)
 SQUARE = RNG.uniform(1, 2, (300, 300)).astype(f32)
@@ -104,6 +105,11 @@ def _steps(w: Any, x: Any) -> Any:
     for _ in range(40):
         x = gnp.tanh(w @ x)
     return x
+
+
+def _layer_norm(x: Any, scale: Any, shift: Any) -> Any:
+    mean = gnp.mean(x, -1, keepdims=True)
+    return (x - mean) / gnp.sqrt(gnp.var(x, -1, keepdims=True) + 1e-5) * scale + shift
 
 
 def _solutions(a: Any, b: Any) -> Any:
@@ -340,6 +346,12 @@ REPRODUCERS = {
         1e-9,
         measure=Measure.CPU_SECONDS,
         factor=1.1,
+    ),
+    "row-kernels": Reproducer(
+        gn.grad(lambda *operands: gnp.sum(_layer_norm(*operands) ** 2)),
+        (np.cos(np.arange(1 << 17, dtype=f32)).reshape(512, 256), ROW_OF_256, ROW_OF_256),
+        1e-3,
+        measure=Measure.DISPATCHES,
     ),
     "constant-reductions": Reproducer(
         lambda x: gnp.sum((x.astype(i32) & 0) | 3), (np.arange(10, dtype=f32),)
