@@ -38,6 +38,7 @@ __all__ = [
     "irdl",
     "other_dialects",
     "passmanager",
+    "register_dialect_module",
     "stablehlo",
     "when_loaded",
     "without_locations",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from gnomon.backends.iree.legalize.array_kernels.reductions import ACROSS, combiner
 from gnomon.backends.iree.legalize.array_kernels.row_access import (
+    Access,
     Rows,
     access,
     is_literal,
@@ -206,6 +207,8 @@ class Candidates:
     _of_reduction: dict[ir.Value, bool] = field(default_factory=dict)
     _free: dict[ir.Value, int | None] = field(default_factory=dict)
     _blocks: set[int] = field(default_factory=set)
+    _accesses: dict[ir.Value, Access | None] = field(default_factory=dict)
+    _sources: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         waiting = [self.seed]
@@ -220,7 +223,7 @@ class Candidates:
         if block_of_rows(op, self.rows) is None:
             yield from self._readers(op.results[0])
         for value in list(op.operands)[:1] if op.name == _REDUCE else op.operands:
-            source = source_of(value)
+            source = self.source_of(value)
             position = self.block.position(source)
             size = size_of(source.type)
             if size == self.rows.size:
@@ -273,7 +276,7 @@ class Candidates:
             if op is not None and size_of(value.type) == self.rows.count:
                 self._of_reduction[value] = rows_of(op) == self.rows or (
                     op.name in ELEMENTWISE
-                    and any(self._depends_on_reduction(source_of(v)) for v in op.operands)
+                    and any(self._depends_on_reduction(self.source_of(v)) for v in op.operands)
                 )
         return self._of_reduction[value]
 
@@ -293,7 +296,7 @@ class Candidates:
             return None
         ops = 1
         for operand in op.operands:
-            source = source_of(operand)
+            source = self.source_of(operand)
             maker = producer(source)
             if maker is not None and (maker.name == _IOTA or is_literal(source)):
                 continue
@@ -301,7 +304,7 @@ class Candidates:
             if size < self.rows.size:
                 if self._depends_on_reduction(source):
                     return None
-                found = access(operand, self.rows) if size_of(operand.type) > 1 else None
+                found = self.access(operand) if size_of(operand.type) > 1 else None
                 if size_of(operand.type) > 1 and found is None:
                     return None
                 continue
@@ -311,13 +314,24 @@ class Candidates:
             ops += inner
         return ops if ops <= _FREE_OPS else None
 
+    def source_of(self, value: ir.Value) -> ir.Value:
+        """The value that a value is a view of."""
+        if value not in self._sources:
+            self._sources[value] = source_of(value)
+        return self._sources[value]
+
+    def access(self, value: ir.Value) -> Access | None:
+        """How a value of one or of all elements of each row is read, see `access`."""
+        if value not in self._accesses:
+            self._accesses[value] = access(value, self.rows)
+        return self._accesses[value]
+
     def is_read_in_place(self, value: ir.Value) -> bool:
         """Whether a member may read a value from the members that it is a view of."""
-        source = source_of(value)
-        found = access(value, self.rows)
+        found = self.access(value)
         if found is None:
             return False
-        if size_of(source.type) == self.rows.size:
+        if size_of(found.source.type) == self.rows.size:
             return found.is_whole(self.rows)
         return found.is_per_row(self.rows)
 
@@ -337,7 +351,7 @@ class Candidates:
         siblings: dict[tuple[ir.Value, int], list[int]] = {}
         for i in sorted(self.chosen):
             for value in self.block.ops[i].operands:
-                source = source_of(value)
+                source = self.source_of(value)
                 j = self.block.position(source)
                 if j is not None and phases.get(j) == phases[i]:
                     joined[root(i)] = root(j)
@@ -386,7 +400,7 @@ class Candidates:
 
     def _reads(self, op: ir.Operation, value: ir.Value) -> bool:
         """Whether a member reads a value in place, and from a member that is in a register."""
-        position = self.block.position(source_of(value))
+        position = self.block.position(self.source_of(value))
         if position is not None and block_of_rows(self.block.ops[position], self.rows) is not None:
             return False
         if op.name == _REDUCE and value != op.operands[0]:

@@ -15,11 +15,9 @@ from gnomon.backends.iree.legalize.array_kernels.emitter import bytes_of, width_
 from gnomon.backends.iree.legalize.array_kernels.row_access import (
     Access,
     Rows,
-    access,
     is_literal,
     is_view,
     producer,
-    source_of,
 )
 from gnomon.backends.iree.legalize.array_kernels.row_groups import (
     NARROW,
@@ -93,7 +91,7 @@ class Group:
         ]
         self._repeat_ops()
         self.order = sorted(self.computed.values(), key=self._position)
-        self.inputs = list(dict.fromkeys(self._inputs()))
+        self.inputs = list(dict.fromkeys(self._inputs(self.order)))
 
     def _position(self, op: ir.Operation) -> int:
         return self.block.positions[op.results[0]]
@@ -111,7 +109,7 @@ class Group:
     def access(self, value: ir.Value) -> Access:
         """How a member reads a value."""
         if value not in self._accesses:
-            found = access(value, self.rows)
+            found = self.candidates.access(value)
             if found is None or (
                 found.source in self.computed and not self.candidates.is_read_in_place(value)
             ):
@@ -136,8 +134,8 @@ class Group:
 
     def _repeat_ops(self) -> None:
         """Add the ops outside of the group whose results are cheaper to compute than to read."""
-        waiting = [op for op in self.members if op.name != _REDUCE or self.is_full(op.operands[0])]
-        needed = self._full_inputs()
+        waiting = list(self.members)
+        needed = self._full_inputs(waiting)
         while waiting:
             op = waiting.pop()
             for value in self.operands(op):
@@ -149,17 +147,18 @@ class Group:
                     self.computed[more.results[0]] = more
                 if repeated:
                     waiting += repeated
-                    self._accesses.clear()
-                    needed = self._full_inputs()
+                    needed |= self._full_inputs(repeated)
+        self._accesses.clear()
 
-    def _full_inputs(self) -> set[ir.Value]:
-        return {v for v in self._inputs() if self.is_full(v)}
+    def _full_inputs(self, ops: Iterable[ir.Operation]) -> set[ir.Value]:
+        return {v for v in self._inputs(ops) if self.is_full(v)}
 
     def _free(self, value: ir.Value) -> list[ir.Operation]:
         op = producer(value)
         if op is None or self.candidates.free_ops(value) is None:
             return []
-        inner = [self._free(source_of(v)) for v in op.operands if self.is_full(source_of(v))]
+        sources = map(self.candidates.source_of, op.operands)
+        inner = [self._free(source) for source in sources if self.is_full(source)]
         return [op, *(o for ops in inner for o in ops)]
 
     def _cheap(self, value: ir.Value, needed: set[ir.Value]) -> list[ir.Operation]:
@@ -180,8 +179,8 @@ class Group:
 
     # ------------------------------------------------------------------------------------- inputs
 
-    def _inputs(self) -> Iterable[ir.Value]:
-        for op in self.computed.values():
+    def _inputs(self, ops: Iterable[ir.Operation]) -> Iterable[ir.Value]:
+        for op in ops:
             found = [self.access(v) for v in op.operands]
             for read in found:
                 if read.source in self.computed or is_literal(read.source) or read.is_ramp:

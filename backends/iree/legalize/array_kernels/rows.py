@@ -35,7 +35,7 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import BINDINGS, as_stored, as_unstored
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import ELEMENTWISE, UnsupportedError
 from gnomon.backends.iree.targets import Target
-from gnomon.dialects.mlir import ir, other_dialects
+from gnomon.dialects.mlir import ir, other_dialects, register_dialect_module
 
 __all__ = ["FEWEST_ELEMENTS", "LEGALIZATIONS", "SHORTEST_ROW", "write_row_kernels"]
 
@@ -69,6 +69,8 @@ def write_row_kernels(module: ir.Module, target: Target) -> bool:
     del target
     numbers = itertools.count()
     changed = False
+    for namespace in ("flow", "stream"):
+        register_dialect_module(namespace)
     with other_dialects(module.context):
         functions = [op.operation for op in module.body.operations]
         for function in functions:
