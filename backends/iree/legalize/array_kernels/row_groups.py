@@ -12,7 +12,8 @@ candidates of one phase are convex, and no path leads from a later phase to an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gnomon.backends.iree.legalize.array_kernels.reductions import ACROSS, combiner
@@ -32,8 +33,7 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["NARROW", "Block", "Candidates", "block_of_rows", "is_ordered", "reads", "rows_of"]
 
-_REDUCE, _CONVERT = "stablehlo.reduce", "stablehlo.convert"
-_IOTA, _CONSTANT = "stablehlo.iota", "stablehlo.constant"
+_REDUCE, _IOTA = "stablehlo.reduce", "stablehlo.iota"
 
 NARROW = frozenset({"bf16", "f16"})
 """The dtypes that are computed in f32, and rounded after each op."""
@@ -43,6 +43,9 @@ _ELEMENTS = (
 )
 # Ops whose rounding, or whose bits, differ if narrow numbers are computed in f32.
 _NOT_NARROW = frozenset({"stablehlo.bitcast_convert", "stablehlo.remainder"})
+# The most elements that one workgroup adds up for each row of sums. If all rows are added up, each
+# workgroup adds up its own.
+_LARGEST_BLOCK = 1 << 16
 # Literals and ops that read no memory are repeated in each kernel that needs them.
 _FREE_OPS = 8
 
@@ -97,7 +100,7 @@ def rows_of(op: ir.Operation) -> Rows | None:
     kept = [n for n, is_reduced in outer if not is_reduced]
     if len(kept) != len(outer) or not inner:
         return None
-    return Rows(_product(kept), _product(inner))
+    return Rows(math.prod(kept), math.prod(inner))
 
 
 def block_of_rows(op: ir.Operation, rows: Rows) -> int | None:
@@ -120,7 +123,7 @@ def block_of_rows(op: ir.Operation, rows: Rows) -> int | None:
     first = min(reduced)
     if any(d not in axes and shape[d] != 1 for d in range(first, split)):
         return None
-    return _product(shape[first:split])
+    return math.prod(shape[first:split])
 
 
 def _starts_at_zero(op: ir.Operation) -> bool:
@@ -155,13 +158,6 @@ def _kind(element: str) -> str:
     if element == "i1":
         return "b"
     return "u" if element.startswith("ui") else "s" if element.startswith("i") else "f"
-
-
-def _product(sizes: Sequence[int]) -> int:
-    product = 1
-    for n in sizes:
-        product *= n
-    return product
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
@@ -204,13 +200,15 @@ class Candidates:
     chosen: set[int] = field(default_factory=set)
     done: set[int] = field(default_factory=set)
     needed: set[ir.Value] = field(default_factory=set)
-    _of_reduction: dict[ir.Value, bool] = field(default_factory=dict)
-    _free: dict[ir.Value, int | None] = field(default_factory=dict)
-    _blocks: set[int] = field(default_factory=set)
+    _of_reduction: set[ir.Value] = field(default_factory=set)
+    _free: dict[ir.Value, int] = field(default_factory=dict)
+    _seen: set[ir.Value] = field(default_factory=set)
+    _blocks: int = 0
     _accesses: dict[ir.Value, Access | None] = field(default_factory=dict)
     _sources: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._survey()
         waiting = [self.seed]
         self.chosen.add(self.seed)
         while waiting and len(self.chosen) < self.most:
@@ -229,13 +227,11 @@ class Candidates:
             if size == self.rows.size:
                 if position is not None:
                     yield position
-                # Groups that read the same array become one.
-                yield from self._readers(source)
-            elif (
-                position is not None
-                and size == self.rows.count
-                and self._depends_on_reduction(source)
-            ):
+                if source not in self._seen:
+                    # Groups that read the same array become one.
+                    self._seen.add(source)
+                    yield from self._readers(source)
+            elif position is not None and size == self.rows.count and source in self._of_reduction:
                 yield position
 
     def _readers(self, value: ir.Value) -> Iterator[int]:
@@ -254,9 +250,11 @@ class Candidates:
             block = block_of_rows(op, self.rows)
             if block is None:
                 return False
+            if block < self.rows.count and block * self.rows.length > _LARGEST_BLOCK:
+                return False
             # All sums over blocks of a kernel have blocks of one size.
-            self._blocks.add(block)
-            return len(self._blocks) == 1
+            self._blocks = self._blocks or block
+            return self._blocks == block
         if not _is_elementwise(op):
             return False
         (result,) = op.results
@@ -266,53 +264,54 @@ class Candidates:
         for value in op.operands:
             if size_of(value.type) not in (1, size):
                 return False
-        return self.free_ops(result) is None
+        return not self.is_free(result)
 
-    def _depends_on_reduction(self, value: ir.Value) -> bool:
+    def _survey(self) -> None:
+        """Find the numbers of rows that depend on reductions, and the free values, in order."""
+        for op in self.block.ops:
+            if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
+                continue
+            (result,) = op.results
+            size = size_of(result.type)
+            if size == self.rows.count and self._is_of_reduction(op):
+                self._of_reduction.add(result)
+            elif size == self.rows.size and _is_elementwise(op):
+                ops = self._count_free(op)
+                if ops is not None and ops <= _FREE_OPS:
+                    self._free[result] = ops
+
+    def _is_of_reduction(self, op: ir.Operation) -> bool:
         """Whether one number of each row is computed from a reduction of the rows."""
-        if value not in self._of_reduction:
-            self._of_reduction[value] = False
-            op = producer(value)
-            if op is not None and size_of(value.type) == self.rows.count:
-                self._of_reduction[value] = rows_of(op) == self.rows or (
-                    op.name in ELEMENTWISE
-                    and any(self._depends_on_reduction(self.source_of(v)) for v in op.operands)
-                )
-        return self._of_reduction[value]
+        if op.name == _REDUCE:
+            return rows_of(op) == self.rows
+        return op.name in ELEMENTWISE and any(
+            self.source_of(v) in self._of_reduction for v in op.operands
+        )
 
-    def free_ops(self, value: ir.Value) -> int | None:
-        """How many ops compute all elements from less than an array of them; None if any need one.
-
-        Such ops are repeated in each kernel that needs them, like masks that iotas make.
-        """
-        if value not in self._free:
-            self._free[value] = None
-            self._free[value] = self._count_free(value)
-        return self._free[value]
-
-    def _count_free(self, value: ir.Value) -> int | None:
-        op = producer(value)
-        if op is None or not _is_elementwise(op) or size_of(value.type) != self.rows.size:
-            return None
+    def _count_free(self, op: ir.Operation) -> int | None:
         ops = 1
         for operand in op.operands:
             source = self.source_of(operand)
             maker = producer(source)
             if maker is not None and (maker.name == _IOTA or is_literal(source)):
                 continue
-            size = size_of(source.type)
-            if size < self.rows.size:
-                if self._depends_on_reduction(source):
+            if size_of(source.type) < self.rows.size:
+                if source in self._of_reduction:
                     return None
-                found = self.access(operand) if size_of(operand.type) > 1 else None
-                if size_of(operand.type) > 1 and found is None:
+                if size_of(operand.type) > 1 and self.access(operand) is None:
                     return None
                 continue
-            inner = self.free_ops(source)
-            if inner is None:
+            if source not in self._free:
                 return None
-            ops += inner
-        return ops if ops <= _FREE_OPS else None
+            ops += self._free[source]
+        return ops
+
+    def is_free(self, value: ir.Value) -> bool:
+        """Whether a few ops compute all elements from less than an array of them.
+
+        Such ops are repeated in each kernel that needs them, like masks that iotas make.
+        """
+        return value in self._free
 
     def source_of(self, value: ir.Value) -> ir.Value:
         """The value that a value is a view of."""

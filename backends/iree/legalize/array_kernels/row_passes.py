@@ -155,7 +155,7 @@ class Group:
 
     def _free(self, value: ir.Value) -> list[ir.Operation]:
         op = producer(value)
-        if op is None or self.candidates.free_ops(value) is None:
+        if op is None or not self.candidates.is_free(value):
             return []
         sources = map(self.candidates.source_of, op.operands)
         inner = [self._free(source) for source in sources if self.is_full(source)]

@@ -56,8 +56,9 @@ _FEWEST_ROWS = 16
 _ONE_THREAD = 1 << 16
 # About how many instructions on numbers a workgroup executes.
 _WORK = 1 << 18
-# The most ops of a kernel in all its passes, and the most ops around a reduction that are searched.
-_MOST_OPS = 384
+# The most ops of a kernel in all its passes, as in `long_fusions`, and the most ops around a
+# reduction that are searched.
+_MOST_OPS = 192
 _MOST_CANDIDATES = 2000
 
 _BRANCHES = frozenset({"scf.if", "stablehlo.case"})
@@ -129,6 +130,9 @@ def _write_groups(found: Candidates, module: ir.Block, numbers: itertools.count[
     """Write the groups of some candidates, the last ones first, which need less of the others."""
     written = False
     for positions in reversed(found.groups()):
+        if len(positions) > _MOST_OPS:
+            logger.debug("%d ops: no kernel, for they are too many", len(positions))
+            continue
         group = Group(found, positions)
         name = f"{_PREFIX}{next(numbers)}"
         try:
