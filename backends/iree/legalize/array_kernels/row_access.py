@@ -52,16 +52,13 @@ class Access:
       rows: how the position in the source depends on the row: sizes and strides of dimensions, the
         outer one first, into which the number of the row is split. Empty if it does not.
       column: the distance in the source of neighbours in a row; 0 for one number in each row.
+      is_ramp: whether the source is an iota, of which the positions are the elements.
     """
 
     source: ir.Value
     rows: tuple[tuple[int, int], ...]
     column: int
-
-    @property
-    def is_ramp(self) -> bool:
-        """Whether the positions are the elements themselves."""
-        return _is(self.source, _IOTA)
+    is_ramp: bool = False
 
     def is_whole(self, rows: Rows) -> bool:
         """Whether each element is read once, in order."""
@@ -82,9 +79,9 @@ def producer(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
-def _is(value: ir.Value, name: str) -> bool:
+def _is_ramp(value: ir.Value) -> bool:
     op = producer(value)
-    return op is not None and op.name == name
+    return op is not None and op.name == _IOTA
 
 
 def is_literal(value: ir.Value) -> bool:
@@ -134,7 +131,7 @@ def access(value: ir.Value, rows: Rows) -> Access | None:
     if size == 1 or is_literal(source):
         return Access(source, (), 0)
     if size == rows.count:
-        return Access(source, _merged(shape, strides), 0)
+        return Access(source, _merged(shape, strides), 0, _is_ramp(source))
     assert size == rows.size
     split, columns = len(shape), 1
     while columns < rows.length and split:
@@ -148,7 +145,7 @@ def access(value: ir.Value, rows: Rows) -> Access | None:
     column = inner[0][1] if inner else 0
     if column not in (0, 1):
         return None
-    return Access(source, _merged(shape[:split], strides[:split]), column)
+    return Access(source, _merged(shape[:split], strides[:split]), column, _is_ramp(source))
 
 
 def _merged(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, int], ...]:

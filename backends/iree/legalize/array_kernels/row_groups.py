@@ -33,7 +33,7 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["NARROW", "Block", "Candidates", "block_of_rows", "is_ordered", "reads", "rows_of"]
 
-_REDUCE, _IOTA = "stablehlo.reduce", "stablehlo.iota"
+_REDUCE = "stablehlo.reduce"
 
 NARROW = frozenset({"bf16", "f16"})
 """The dtypes that are computed in f32, and rounded after each op."""
@@ -292,13 +292,13 @@ class Candidates:
         ops = 1
         for operand in op.operands:
             source = self.source_of(operand)
-            maker = producer(source)
-            if maker is not None and (maker.name == _IOTA or is_literal(source)):
+            if is_literal(source):
+                continue
+            found = self.access(operand)
+            if found is not None and found.is_ramp:
                 continue
             if size_of(source.type) < self.rows.size:
-                if source in self._of_reduction:
-                    return None
-                if size_of(operand.type) > 1 and self.access(operand) is None:
+                if found is None or source in self._of_reduction:
                     return None
                 continue
             if source not in self._free:

@@ -29,7 +29,7 @@ from gnomon.dialects.mlir import ir
 
 __all__ = ["Group", "Pass", "cost_of", "plan", "wide"]
 
-_REDUCE, _IOTA = "stablehlo.reduce", "stablehlo.iota"
+_REDUCE = "stablehlo.reduce"
 # About how many instructions ops take. Rounding a narrow number takes four.
 _FUNCTION, _DIVISION, _ROUNDING = 20, 4, 4
 _FUNCTIONS = frozenset(

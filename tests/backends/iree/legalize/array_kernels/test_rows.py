@@ -220,6 +220,16 @@ def test_iotas_along_rows_and_columns() -> None:
     check(function, X)
 
 
+def test_iotas_that_repeat_within_rows() -> None:
+    x = RNG.normal(size=(20, 30, 40)).astype(f32)
+
+    def function(x: Any) -> Any:
+        ramp = lax.broadcasted_iota(f32, x.shape, 2)
+        return gnp.sum(x * ramp, (1, 2)), gnp.max(x + ramp * 2, (1, 2), keepdims=True) - ramp
+
+    check(function, x)
+
+
 def test_broadcasts_along_every_dimension() -> None:
     x = RNG.normal(size=(4, 6, 8, 50)).astype(f32)
     parts = [
