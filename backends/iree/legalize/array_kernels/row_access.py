@@ -80,6 +80,7 @@ def producer(value: ir.Value) -> ir.Operation | None:
 
 
 def _is_ramp(value: ir.Value) -> bool:
+    """Whether a value is an iota."""
     op = producer(value)
     return op is not None and op.name == _IOTA
 

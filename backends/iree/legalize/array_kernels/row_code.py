@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel
 from gnomon.backends.iree.legalize.array_kernels.emitter import Place
@@ -21,13 +20,17 @@ from gnomon.backends.iree.legalize.array_kernels.reductions import (
 )
 from gnomon.backends.iree.legalize.array_kernels.row_access import Access, is_literal
 from gnomon.backends.iree.legalize.array_kernels.row_groups import NARROW
-from gnomon.backends.iree.legalize.array_kernels.row_passes import Group, Pass, wide
+from gnomon.backends.iree.legalize.array_kernels.row_numbers import (
+    computed,
+    from_bits,
+    to_bits,
+    wide,
+)
+from gnomon.backends.iree.legalize.array_kernels.row_passes import Group, Pass
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
-    ELEMENTWISE,
     binary,
     index,
     kind_of,
-    like,
     number,
     scalar,
     signless,
@@ -35,58 +38,11 @@ from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
 from gnomon.backends.iree.legalize.loop_kernels.values import elements_of
 from gnomon.dialects.mlir import ir
 
-__all__ = ["RowCode", "Split", "in_memory"]
+__all__ = ["RowCode", "Split"]
 
-# Ops whose result is exact if their operands are.
-_EXACT = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("negate", "abs", "sign", "maximum", "minimum", "select", "clamp", "floor", "ceil"),
-        *("round_nearest_even", "round_nearest_afz"),
-    )
-)
 # A reduction has several vectors of partial results, since each addition waits for the one before.
 # With more values in registers there is no room for them.
 _PARTIAL, _FEW_OPS, _SOME_OPS = 4, 8, 24
-
-
-def in_memory(type_: ir.RankedTensorType) -> ir.RankedTensorType:
-    """The type of an array in a kernel of rows: narrow floats are read and written as bits."""
-    if str(type_.element_type) not in NARROW:
-        return type_
-    return ir.RankedTensorType.get(type_.shape, ir.IntegerType.get_signless(16))
-
-
-@dataclass(frozen=True)
-class _Typed:
-    """A value of which only the type is known."""
-
-    type: Any
-
-
-@dataclass(frozen=True)
-class _Widened:
-    """An elementwise op on narrow floats, as an op on f32."""
-
-    name: str
-    operands: Sequence[_Typed]
-    results: Sequence[_Typed]
-    attributes: Any
-
-
-def _widened(op: ir.Operation) -> Any:
-    """An op with f32 instead of narrow floats, as far as `ELEMENTWISE` looks at it."""
-    values = (*op.operands, *op.results)
-    if NARROW.isdisjoint(str(v.type.element_type) for v in values):
-        return op
-
-    def typed(value: ir.Value) -> _Typed:
-        type_ = value.type
-        return _Typed(ir.RankedTensorType.get(type_.shape, wide(type_.element_type)))
-
-    return _Widened(
-        op.name, [typed(v) for v in op.operands], [typed(v) for v in op.results], op.attributes
-    )
 
 
 @dataclass(frozen=True)
@@ -202,12 +158,13 @@ class RowCode:
         self.kernel.pieces(self.group.rows.length, self.lanes, piece, twice=True)
 
     def _row(self, row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        """Write the code for a row; the body of the loops over rows."""
         self.row = row
         self.places, self.numbers, self.loaded, self.stored = {}, {}, {}, set()
         for step in self.passes:
             for op in step.numbers:
                 operands = [self._number(self.group.access(v)) for v in op.operands]
-                self._set_number(op.results[0], self._computed(op, operands))
+                self._set_number(op.results[0], computed(self.kernel, op, operands))
             if step.targets:
                 self._pass(step)
             self.stored.update(step.kept, step.stored)
@@ -229,11 +186,12 @@ class RowCode:
     # ------------------------------------------------------------------------------------- values
 
     def _set_number(self, result: ir.Value, value: ir.Value) -> None:
+        """Define one number of the row, and store it if it is an output."""
         self.numbers[result] = value
         if result in self.targets:
             view = self.targets[result]
             at = Place().plus(self.row, 1) if self.group.rows.count > 1 else Place()
-            self.kernel.store(self._bits(result, value), view, at, 1)
+            self.kernel.store(to_bits(self.kernel, result.type.element_type, value), view, at, 1)
 
     def _number(self, access: Access) -> ir.Value:
         """The one number of the row, or of all rows."""
@@ -244,6 +202,7 @@ class RowCode:
         return self.loaded[access]
 
     def _first(self, access: Access) -> ir.Value:
+        """The number that an access reads at the start of the row."""
         if is_literal(access.source):
             op = access.source.owner.operation
             element = access.source.type.element_type
@@ -254,6 +213,7 @@ class RowCode:
         return self._load(access, self._place(access), 1)
 
     def _load(self, access: Access, at: Place, lanes: int) -> ir.Value:
+        """Neighbouring numbers of a source, as they are computed."""
         element = access.source.type.element_type
         if access.is_ramp:
             view = View(None, (self.group.rows.size,), (1,), element)
@@ -263,67 +223,12 @@ class RowCode:
             value = self.kernel.load(layout, at, lanes, access.column)
         else:
             value = self.kernel.spread(layout.value, lanes)
-        return self._from_bits(element, value)
-
-    def _from_bits(self, element: ir.Type, value: ir.Value) -> ir.Value:
-        """A number in memory as it is computed."""
-        if str(element) not in NARROW:
-            return value
-        f32 = like(value.type, ir.F32Type.get())
-        self.kernel.spend(2)
-        if str(element) == "f16":
-            half = scalar("arith.bitcast", [value], like(value.type, element))
-            return scalar("arith.extf", [half], f32)
-        i32 = like(value.type, ir.IntegerType.get_signless(32))
-        long = scalar("arith.extui", [value], i32)
-        return scalar("arith.bitcast", [scalar("arith.shli", [long, number(i32, 16)], i32)], f32)
-
-    def _bits(self, result: ir.Value, value: ir.Value) -> ir.Value:
-        """A number as it is stored."""
-        element = result.type.element_type
-        if str(element) not in NARROW:
-            return value
-        i16 = like(value.type, ir.IntegerType.get_signless(16))
-        self.kernel.spend(2)
-        if str(element) == "f16":
-            half = scalar("arith.truncf", [value], like(value.type, element))
-            return scalar("arith.bitcast", [half], i16)
-        i32 = like(value.type, ir.IntegerType.get_signless(32))
-        long = scalar("arith.bitcast", [value], i32)
-        return scalar("arith.trunci", [scalar("arith.shrui", [long, number(i32, 16)], i32)], i16)
-
-    def _rounded(self, element: ir.Type, value: ir.Value) -> ir.Value:
-        """An f32 rounded to the digits of a narrow float."""
-        f32 = value.type
-        if str(element) == "f16":
-            half = scalar("arith.truncf", [value], like(f32, element))
-            return scalar("arith.extf", [half], f32)
-        # On bits, since LLVM calls a missing function for some conversions to bf16.
-        i32, i1 = (like(f32, ir.IntegerType.get_signless(n)) for n in (32, 1))
-        bits = scalar("arith.bitcast", [value], i32)
-        last = scalar("arith.shrui", [bits, number(i32, 16)], i32)
-        last = scalar("arith.andi", [last, number(i32, 1)], i32)
-        half = scalar("arith.addi", [last, number(i32, 0x7FFF)], i32)
-        carried = scalar("arith.addi", [bits, half], i32)
-        is_nan = scalar("arith.cmpf", [value, value], i1, predicate=14)
-        quiet = scalar("arith.ori", [bits, number(i32, 0x00400000)], i32)
-        chosen = scalar("arith.select", [is_nan, quiet, carried], i32)
-        cut = scalar("arith.andi", [chosen, number(i32, -(1 << 16))], i32)
-        return scalar("arith.bitcast", [cut], f32)
-
-    def _computed(self, op: ir.Operation, operands: list[ir.Value]) -> ir.Value:
-        """An elementwise op on numbers or vectors."""
-        self.kernel.spend(1)
-        value = ELEMENTWISE[op.name](_widened(op), operands)
-        element = op.results[0].type.element_type
-        if str(element) not in NARROW or op.name in _EXACT:
-            return value
-        self.kernel.spend(8)
-        return self._rounded(element, value)
+        return from_bits(self.kernel, element, value)
 
     # ------------------------------------------------------------------------------------- passes
 
     def _pass(self, step: Pass) -> None:
+        """Write a pass over the row: full vectors, then the last ones, then what is reduced."""
         kernel, length = self.kernel, self.group.rows.length
         partial = self._partial(step)
         self._prepare(step)
@@ -357,11 +262,11 @@ class RowCode:
 
     def _prepare(self, step: Pass) -> None:
         """Compute before the loop what does not change in it: positions, and numbers of the row."""
-        computed = {op.results[0] for op in step.ops}
+        made = {op.results[0] for op in step.ops}
         terms = [op.operands[0] for op in (*step.reductions, *step.sums)]
         for value in [*(v for op in step.ops for v in op.operands), *terms]:
             read = self.group.access(value)
-            if read.source in computed or read.source in self.stored:
+            if read.source in made or read.source in self.stored:
                 continue
             if read.column:
                 self._place(read)
@@ -379,9 +284,11 @@ class RowCode:
         return partial
 
     def _element(self, op: ir.Operation) -> ir.Type:
+        """The type in which a reduction is computed."""
         return wide(op.results[0].type.element_type)
 
     def _nothing(self, op: ir.Operation) -> ir.Value:
+        """The identity of a reduction."""
         element = self._element(op)
         name = combiner(op)
         assert name is not None
@@ -390,6 +297,7 @@ class RowCode:
         )
 
     def _combined(self, op: ir.Operation, x: ir.Value, y: ir.Value) -> ir.Value:
+        """Two partial results of a reduction, or of a sum over rows, as one."""
         self.kernel.spend(1)
         name = combiner(op)
         assert name is not None
@@ -450,11 +358,11 @@ class RowCode:
             return loaded[read]
 
         for op in step.ops:
-            values[op.results[0]] = self._computed(op, [value_of(v) for v in op.operands])
+            values[op.results[0]] = computed(self.kernel, op, [value_of(v) for v in op.operands])
         reduced = [value_of(op.operands[0]) for op in step.reductions]
         added = [value_of(op.operands[0]) for op in step.sums]
         for value in step.stored:
-            bits = self._bits(value, values[value])
+            bits = to_bits(self.kernel, value.type.element_type, values[value])
             kernel.store(bits, self.targets[value], at(self._row_place()), 1)
         for value in step.kept:
             kernel.store(values[value], self.buffers[value], at(Place()), 1)
@@ -471,6 +379,7 @@ class RowCode:
         ]
 
     def _row_place(self) -> Place:
+        """Where the row begins in an output that has all rows' elements."""
         return Place().plus(self.row, self.group.rows.length)
 
     def _stored(self, value: ir.Value, at: Callable[[Place], Place]) -> ir.Value:
@@ -478,9 +387,10 @@ class RowCode:
         if value in self.buffers:
             return self.kernel.load(self.buffers[value], at(Place()), self.lanes, 1)
         bits = self.kernel.load(self.targets[value], at(self._row_place()), self.lanes, 1)
-        return self._from_bits(value.type.element_type, bits)
+        return from_bits(self.kernel, value.type.element_type, bits)
 
     def _mask(self, new: int | None) -> ir.Value | None:
+        """Flags of the last elements of a vector, those that are new; None if all are."""
         if new is None:
             return None
         i1 = ir.IntegerType.get_signless(1)
@@ -492,4 +402,5 @@ class RowCode:
         ).results[0]
 
     def _where(self, mask: ir.Value | None, x: ir.Value, y: ir.Value) -> ir.Value:
+        """The first vector where the mask is set, else the second."""
         return x if mask is None else scalar("arith.select", [mask, x, y], x.type)

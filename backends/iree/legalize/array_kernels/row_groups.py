@@ -26,17 +26,15 @@ from gnomon.backends.iree.legalize.array_kernels.row_access import (
     producer,
     source_of,
 )
+from gnomon.backends.iree.legalize.array_kernels.row_numbers import NARROW
 from gnomon.backends.iree.legalize.loop_kernels.attributes import integers
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import ELEMENTWISE
 from gnomon.backends.iree.legalize.loop_kernels.values import size_of
 from gnomon.dialects.mlir import ir
 
-__all__ = ["NARROW", "Block", "Candidates", "block_of_rows", "is_ordered", "reads", "rows_of"]
+__all__ = ["Block", "Candidates", "block_of_rows", "is_ordered", "reads", "rows_of"]
 
 _REDUCE = "stablehlo.reduce"
-
-NARROW = frozenset({"bf16", "f16"})
-"""The dtypes that are computed in f32, and rounded after each op."""
 
 _ELEMENTS = (
     NARROW | {"f32", "f64", "i1"} | {f"{s}{n}" for s in ("i", "ui") for n in (8, 16, 32, 64)}
@@ -127,6 +125,7 @@ def block_of_rows(op: ir.Operation, rows: Rows) -> int | None:
 
 
 def _starts_at_zero(op: ir.Operation) -> bool:
+    """Whether the start of a sum is a literal zero."""
     initial = producer(source_of(op.operands[1]))
     if initial is None or not is_literal(initial.results[0]):
         return False
@@ -155,6 +154,7 @@ def _reduced(op: ir.Operation) -> tuple[list[tuple[int, bool]], list[int]] | Non
 
 
 def _kind(element: str) -> str:
+    """The kind of number of a dtype, see `scalar_code.kind_of`."""
     if element == "i1":
         return "b"
     return "u" if element.startswith("ui") else "s" if element.startswith("i") else "f"
@@ -208,6 +208,7 @@ class Candidates:
     _sources: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Choose the candidates that the reduction is connected with."""
         self._survey()
         waiting = [self.seed]
         self.chosen.add(self.seed)
@@ -218,6 +219,7 @@ class Candidates:
                     waiting.append(i)
 
     def _neighbours(self, op: ir.Operation) -> Iterator[int]:
+        """The ops that read a result of an op, or make or share an operand of it."""
         if block_of_rows(op, self.rows) is None:
             yield from self._readers(op.results[0])
         for value in list(op.operands)[:1] if op.name == _REDUCE else op.operands:
@@ -244,6 +246,7 @@ class Candidates:
                 yield i
 
     def _may_be_chosen(self, op: ir.Operation) -> bool:
+        """Whether an op is a function of the rows."""
         if op.name == _REDUCE:
             if rows_of(op) == self.rows:
                 return True
@@ -289,6 +292,7 @@ class Candidates:
         )
 
     def _count_free(self, op: ir.Operation) -> int | None:
+        """How many ops make a value from less than an array; None if one needs an array."""
         ops = 1
         for operand in op.operands:
             source = self.source_of(operand)
@@ -373,6 +377,7 @@ class Candidates:
         return rows_of(self.block.ops[i]) == self.rows
 
     def _phases(self) -> dict[int, int]:
+        """The phase of each candidate, by position."""
         phases: dict[int, int] = {}
         # For each value, the phase of the members that it depends on, and whether it is a view of
         # such a member's result.
@@ -411,4 +416,4 @@ def is_ordered(op: ir.Operation) -> bool:
     """Whether an op may have effects, and must stay in order with others that have."""
     if op.name.startswith(("stablehlo.", "chlo.")):
         return op.name in ("stablehlo.custom_call", "stablehlo.while", "stablehlo.case")
-    return not op.name.startswith(("arith.", "tensor.", "flow.tensor."))
+    return not op.name.startswith(("arith.", "tensor.", "flow."))

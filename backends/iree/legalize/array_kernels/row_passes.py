@@ -20,14 +20,14 @@ from gnomon.backends.iree.legalize.array_kernels.row_access import (
     producer,
 )
 from gnomon.backends.iree.legalize.array_kernels.row_groups import (
-    NARROW,
     Candidates,
     block_of_rows,
 )
+from gnomon.backends.iree.legalize.array_kernels.row_numbers import NARROW, wide
 from gnomon.backends.iree.legalize.loop_kernels.values import size_of
 from gnomon.dialects.mlir import ir
 
-__all__ = ["Group", "Pass", "cost_of", "plan", "wide"]
+__all__ = ["Group", "Pass", "cost_of", "plan"]
 
 _REDUCE = "stablehlo.reduce"
 # About how many instructions ops take. Rounding a narrow number takes four.
@@ -45,11 +45,6 @@ _DIVISIONS = frozenset(f"stablehlo.{name}" for name in ("divide", "sqrt", "rsqrt
 _RECOMPUTED = 5
 # The most bytes of a kernel's buffers on the stack, for which IREE allows 32 KiB.
 _STACK = 24 << 10
-
-
-def wide(element: ir.Type) -> ir.Type:
-    """The type in which numbers of a type are computed."""
-    return ir.F32Type.get() if str(element) in NARROW else element
 
 
 def cost_of(op: ir.Operation) -> int:
@@ -94,6 +89,7 @@ class Group:
         self.inputs = list(dict.fromkeys(self._inputs(self.order)))
 
     def _position(self, op: ir.Operation) -> int:
+        """The position of an op in its block."""
         return self.block.positions[op.results[0]]
 
     def _is_read_outside(self, value: ir.Value, inside: set[int]) -> bool:
@@ -151,9 +147,11 @@ class Group:
         self._accesses.clear()
 
     def _full_inputs(self, ops: Iterable[ir.Operation]) -> set[ir.Value]:
+        """The arrays with all elements that ops read from memory."""
         return {v for v in self._inputs(ops) if self.is_full(v)}
 
     def _free(self, value: ir.Value) -> list[ir.Operation]:
+        """The ops that compute a value, if it is free, see `Candidates.is_free`."""
         op = producer(value)
         if op is None or not self.candidates.is_free(value):
             return []
@@ -180,6 +178,7 @@ class Group:
     # ------------------------------------------------------------------------------------- inputs
 
     def _inputs(self, ops: Iterable[ir.Operation]) -> Iterable[ir.Value]:
+        """The values that ops read from memory."""
         for op in ops:
             found = [self.access(v) for v in op.operands]
             for read in found:
@@ -227,6 +226,8 @@ class Pass:
 
 
 class _Planner:
+    """Decides in which pass each value of a group is computed and stored."""
+
     def __init__(self, group: Group) -> None:
         self.group = group
         self.levels = self._levels()
@@ -235,6 +236,7 @@ class _Planner:
         self.stack = 0
 
     def _levels(self) -> dict[ir.Value, int]:
+        """The number of passes before each value."""
         group = self.group
         levels: dict[ir.Value, int] = {}
         for op in group.order:
@@ -246,6 +248,7 @@ class _Planner:
         return levels
 
     def planned(self) -> list[Pass]:
+        """The passes."""
         group = self.group
         for op in group.order:
             (result,) = op.results
@@ -273,6 +276,7 @@ class _Planner:
         return self.passes
 
     def _has_room(self, value: ir.Value) -> bool:
+        """Take room on the stack for a row of a value; False if there is none left."""
         level = self.levels[value]
         if value in self.passes[level].kept:
             return False
@@ -283,6 +287,7 @@ class _Planner:
         return True
 
     def _sources(self, op: ir.Operation) -> list[ir.Value]:
+        """The values of all elements that an op reads and the kernel computes."""
         group = self.group
         found = (group.access(v).source for v in op.operands)
         return [v for v in found if v in group.computed and group.is_full(v)]
@@ -318,6 +323,7 @@ class _Planner:
         return sum(map(cost_of, ops)) + sum(1 for v in read if self.group.is_full(v))
 
     def _ops(self, targets: Sequence[ir.Value], stored: set[ir.Value]) -> list[ir.Operation]:
+        """The ops that compute some values from inputs and stored values, in order."""
         group = self.group
         needed: set[ir.Value] = set()
         waiting = [group.access(v).source for v in targets]

@@ -22,7 +22,7 @@ from gnomon.backends.iree.legalize.array_kernels.code import Kernel
 from gnomon.backends.iree.legalize.array_kernels.executable import dispatch, write_kernel
 from gnomon.backends.iree.legalize.array_kernels.layout import View
 from gnomon.backends.iree.legalize.array_kernels.row_access import Rows, is_view
-from gnomon.backends.iree.legalize.array_kernels.row_code import RowCode, Split, in_memory
+from gnomon.backends.iree.legalize.array_kernels.row_code import RowCode, Split
 from gnomon.backends.iree.legalize.array_kernels.row_groups import (
     Block,
     Candidates,
@@ -30,6 +30,7 @@ from gnomon.backends.iree.legalize.array_kernels.row_groups import (
     reads,
     rows_of,
 )
+from gnomon.backends.iree.legalize.array_kernels.row_numbers import in_memory
 from gnomon.backends.iree.legalize.array_kernels.row_passes import Group, Pass, plan
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
 from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import BINDINGS, as_stored, as_unstored
@@ -46,15 +47,26 @@ _BITCAST = "flow.tensor.bitcast"
 _PREFIX = "gnomon_rows_"
 
 SHORTEST_ROW = 32
-"""The fewest elements of a row."""
+"""The fewest elements of a row.
+
+Microseconds of processor time of a sum of each row with IREE's kernels and with these, of 2^17 f32
+on two cores: 30 and 32 with 8 elements in a row, 25 and 33 with 16, 22 and 20 with 32, 22 and 19
+with 64. A layer normalization gains at each length: 232 and 146 with 16, 220 and 90 with 64.
+"""
 
 FEWEST_ELEMENTS = 1 << 13
-"""The fewest elements of all rows."""
+"""The fewest elements of all rows.
 
-# The fewest rows, if there are more than `_ONE_THREAD` elements: a row is computed by one thread.
+Microseconds of processor time of a layer normalization: 7.8 and 9.1 of 2^10 elements, 23 and 16 of
+2^13, of which a sum of each row takes 7.7 and 7.3.
+"""
+
+# The fewest rows, if there are more than `_ONE_THREAD` elements. One thread takes a row, so with
+# fewer rows threads would wait for the others.
 _FEWEST_ROWS = 16
 _ONE_THREAD = 1 << 16
-# About how many instructions on numbers a workgroup executes.
+# About how many instructions on numbers a workgroup executes: some 10 us, of which claiming the
+# workgroup takes less than one.
 _WORK = 1 << 18
 # The most ops of a kernel in all its passes, as in `long_fusions`, and the most ops around a
 # reduction that are searched.
@@ -93,6 +105,7 @@ def _blocks(op: ir.Operation) -> Iterator[ir.Block]:
 
 
 def _write_in(block: ir.Block, module: ir.Block, numbers: itertools.count[int]) -> bool:
+    """Replace the functions of rows of a block."""
     changed = False
     tried: set[ir.Operation] = set()
     while (found := _next_candidates(block, tried)) is not None:
@@ -105,6 +118,7 @@ def _write_in(block: ir.Block, module: ir.Block, numbers: itertools.count[int]) 
 
 
 def _is_in(op: ir.Operation, found: Candidates) -> bool:
+    """Whether a reduction is one of some candidates."""
     return found.block.positions[op.results[0]] in found.chosen
 
 
@@ -148,6 +162,7 @@ def _write_groups(found: Candidates, module: ir.Block, numbers: itertools.count[
 
 
 def _described(group: Group) -> str:
+    """A description of a group for the log."""
     rows, first = group.rows, group.members[0]
     return (
         f"{len(group.members)} ops on {rows.count} rows of {rows.length} elements "
@@ -248,12 +263,14 @@ def _total(old: ir.Value, parts: ir.Value, before: ir.Operation) -> ir.Value:
 
 
 def _stored(value: ir.Value, memory: ir.RankedTensorType, before: ir.Operation) -> ir.Value:
+    """A value as the kernel reads it."""
     if memory != value.type:
         return _bitcast(value, memory, before)
     return as_stored(value, before)
 
 
 def _bitcast(value: ir.Value, type_: ir.RankedTensorType, before: ir.Operation) -> ir.Value:
+    """A view of an array with elements of another type; emitted before an op."""
     return ir.Operation.create(
         _BITCAST,
         results=[type_],
