@@ -19,8 +19,8 @@ from gnomon.backends.iree.legalize.array_kernels.reductions import (
     identity,
 )
 from gnomon.backends.iree.legalize.array_kernels.row_access import Access, is_literal
-from gnomon.backends.iree.legalize.array_kernels.row_groups import NARROW
 from gnomon.backends.iree.legalize.array_kernels.row_numbers import (
+    NARROW,
     computed,
     from_bits,
     to_bits,

@@ -441,6 +441,15 @@ def test_too_many_arrays_stay() -> None:
     check(function, *many, kernels=None)
 
 
+def test_long_expressions_stay() -> None:
+    def function(x: Any) -> Any:
+        for k in range(rows._MOST_OPS):
+            x = x * 1.01 + k
+        return gnp.sum(x, -1)
+
+    assert kernels_of(function, X) == 0
+
+
 def test_devices_have_no_such_kernels() -> None:
     assert kernels_of(nn.softmax, X, target="vulkan:portable") == 0
 
