@@ -18,7 +18,7 @@ TOOLS = Path(sysconfig.get_path("scripts"))
 
 CASE = re.compile(
     r"```mlir\n(?P<program>.*?)```\n\n```\n(?P<commands>.*?)```\n\n"
-    r"Expected: (?P<every>every number is )?`(?P<expected>.*?)`. Found: (?:`(?P<found>.*?)`)?",
+    r"Expected: (?P<every>every number is )?`(?P<expected>.*?)`. Found:\s(?:`(?P<found>.*?)`)?",
     re.DOTALL,
 )
 
