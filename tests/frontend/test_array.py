@@ -109,7 +109,7 @@ def test_arrays_are_immutable() -> None:
         np.asarray(x)[0] = 1
     with pytest.raises(ValueError, match="read-only"):
         np.from_dlpack(x)[0] = 1
-    with pytest.raises(TypeError, match=r"unhashable.*use id"):
+    with pytest.raises(TypeError, match="unhashable"):
         hash(x)
     assert x.tolist() == [0, 0, 0]
 

@@ -91,12 +91,6 @@ class Array(ArrayMethods):
             raise TypeError("len() of unsized object: the array has no dimensions")
         return shape[0]
 
-    def __hash__(self) -> int:
-        raise TypeError(
-            f"unhashable type: {type(self).__name__}. Arrays are compared elementwise; use id(x), "
-            "or x.tobytes() with x.shape and x.dtype, as a key"
-        )
-
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError(
             "arrays are immutable and take no item assignment: instead of x[idx] = y write "

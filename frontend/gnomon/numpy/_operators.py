@@ -118,6 +118,8 @@ def install(array: Any, namespace: Mapping[str, Any]) -> None:
     array.T = property(lambda self: self.transpose(), doc="The array with reversed dimensions.")
     array.at = property(IndexUpdateHelper, doc=IndexUpdateHelper.__doc__)
     array.__getitem__ = getitem
+    # Defining == removes the hash.
+    array.__hash__ = None
 
 
 # ---------------------------------------------------------------------------------------- operators
