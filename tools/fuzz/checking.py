@@ -281,6 +281,20 @@ KNOWN = (
         formula="(lambda x: gnp.where(x == 0, 1, (lambda w: gnp.sin(w) / w)"
         "(gnp.where(x == 0, 1, gnp.pi * x))))",
     ),
+    Known(
+        "jax values",
+        r"\b\w+\.(solve_triangular|triangular_solve)(?=\()",
+        r"nan instead of -?inf",
+        "JAX's triangular solves add zeros times infinities, where LAPACK's do not",
+        elsewhere=r"(lambda a, b, **k: \g<0>(a, gnp.where(gnp.isfinite(b), b, 1), **k))",
+    ),
+    Known(
+        "jax values",
+        r"\blu\(",
+        r"instead of nan",
+        "XLA selects by a permutation's zeros and ones instead of multiplying, so 0 * inf is 0",
+        op_by_op=True,
+    ),
 )
 
 
