@@ -120,7 +120,7 @@ def _is_saved(policy: str, program: Program, value: ir.Value) -> bool:
         return _is_saved(policy, program, program.body(callee(op)).results[place])
     # A while cannot return the values of its iterations, so nothing inside can be saved.
     bodies = bodies_of(op) if op.regions and op.name != "gnomon.while" else []
-    if op.name != "gnomon.branch":
+    if op.name != "gnomon.switch":
         bodies = bodies[:1]  # the others are rules for derivatives and batching
     return any(_is_saved(policy, program, body.results[place]) for body in bodies)
 

@@ -18,9 +18,15 @@ from typing import Any
 from gnomon.dialects.body import Body, erase, operands_of, results_of
 from gnomon.dialects.contract import bodies_of, lookup, params_of
 from gnomon.dialects.control_flow import scan, while_
-from gnomon.dialects.control_flow.bodies import Partition, chosen, may_not_end, partition, split
+from gnomon.dialects.control_flow.bodies import (
+    Partition,
+    chosen,
+    kept_in_scan,
+    may_not_end,
+    partition,
+    split,
+)
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.symbolic.dimension import may_be_zero
 
 
 def hoist_invariants(body: Body) -> None:
@@ -80,10 +86,6 @@ def _cut(body: Body, consts: int, keep_late: Callable[[ir.Operation], bool]) -> 
     return partition(body, late, keep_late)
 
 
-def _never(op: ir.Operation) -> bool:
-    return False
-
-
 def _hoist_scan(op: ir.Operation) -> list[ir.Value] | None:
     params = params_of(op)
     consts, carry, xs = split(operands_of(op), params["consts"], params["carry"])
@@ -92,7 +94,7 @@ def _hoist_scan(op: ir.Operation) -> list[ir.Value] | None:
     fixed, state = chosen(carry, constant), chosen(carry, [not c for c in constant])
     inner = _with_constants(body, len(consts), constant, gives_carry=True)
     consts = [*consts, *fixed]
-    parts = _cut(inner, len(consts), may_not_end if may_be_zero(params["length"]) else _never)
+    parts = _cut(inner, len(consts), kept_in_scan(params["length"]))
     if not fixed and not parts.crossing:
         return None
     consts = [*consts, *parts.early.inline(consts)]

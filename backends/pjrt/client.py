@@ -94,8 +94,10 @@ class Device:
             if error.code == "UNIMPLEMENTED":
                 return None
             raise
-        names = [name for name, _ in stats._fields_[3:] if not name.startswith("has_")]
-        return {n: getattr(stats, n) for n in names if getattr(stats, f"has_{n}", True)}
+        # Each statistic but the first has a flag that says whether it is known.
+        flags = [name for name, _ in stats._fields_ if name.startswith("has_")]
+        known = [flag.removeprefix("has_") for flag in flags if getattr(stats, flag)]
+        return {name: getattr(stats, name) for name in ("bytes_in_use", *known)}
 
     def __repr__(self) -> str:
         return f"{self.platform.capitalize()}Device(id={self.id})"

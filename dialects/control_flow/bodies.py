@@ -21,6 +21,7 @@ from gnomon.dialects.contract import (
 from gnomon.dialects.emit import broadcast_new_dim, constant, move_dim, ops, zeros
 from gnomon.dialects.functions import Program, callee
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import may_be_zero
 from gnomon.dialects.types import TensorType, type_of
 
 T = TypeVar("T")
@@ -228,6 +229,14 @@ def may_not_end(op: ir.Operation, program: Program | None = None) -> bool:
 def body_may_not_end(body: Body, program: Program | None = None) -> bool:
     """Whether any op of a body may not terminate; see `may_not_end`."""
     return any(may_not_end(op, program) for op in body.operations)
+
+
+def kept_in_scan(length: Any) -> Callable[[ir.Operation], bool]:
+    """A predicate for the ops that must not leave the body of a scan of a length.
+
+    Before a scan of length 0, which runs no op, an op that does not terminate must not run.
+    """
+    return may_not_end if may_be_zero(length) else lambda op: False
 
 
 class Partition(NamedTuple):

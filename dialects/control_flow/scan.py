@@ -24,8 +24,8 @@ from gnomon.dialects.control_flow.bodies import (
     inline_values,
     instantiated,
     is_used,
+    kept_in_scan,
     least_fixed_point,
-    may_not_end,
     nonzero_mask,
     partition,
     present,
@@ -36,7 +36,7 @@ from gnomon.dialects.control_flow.bodies import (
 from gnomon.dialects.control_flow.residuals import rematerialize
 from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.symbolic.dimension import exceeds, may_be_zero
+from gnomon.dialects.symbolic.dimension import exceeds
 from gnomon.dialects.types import TensorType, type_of
 
 Arrays = Sequence[np.ndarray]
@@ -208,11 +208,9 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
     if not any(parts.out_nonzero):
         return rebuild(inst), [None] * result_count
 
-    # Values that depend on constants only are computed before the loop and never stacked. A scan of
-    # length 0 must not run ops that may not terminate, so there they stay inside.
+    # Values that depend on constants only are computed before the loop and never stacked.
     is_late = [False] * len(consts) + [True] * (len(carry) + len(xs))
-    keep_late = may_not_end if may_be_zero(inst.params["length"]) else lambda op: False
-    before, inner, _ = partition(parts.forward, is_late, keep_late)
+    before, inner, _ = partition(parts.forward, is_late, kept_in_scan(inst.params["length"]))
     all_consts = [*consts, *before.inline(consts)]
     values = inner.results
     argument_at = {a: i for i, a in enumerate(inner.arguments)}

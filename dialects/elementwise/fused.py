@@ -19,8 +19,10 @@ from gnomon.dialects.types import FLOATING
 
 # Veltkamp's splitting constant for 53-bit mantissas.
 _SPLITTER = 2.0**27 + 1
-# The bits of an f64 after those that decide how it rounds to f32: all are 0 at a midpoint.
-_AFTER_F32 = (1 << 28) - 1
+# A shift that leaves the last 28 bits of an f64: halfway between two numbers of f32, all are zeros.
+_LAST = np.uint64(64 - 28)
+# The elements of a block: 128 KiB of f64.
+_BLOCK = 1 << 14
 
 
 def _product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,14 +72,27 @@ def _fused_f64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def _fused_f32(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Compute in f64, block by block, so that the intermediate arrays stay in the cache."""
+    if x.size <= _BLOCK:
+        return _fused_block(x, y, z)
+    flat = [operand.reshape(-1) for operand in (x, y, z)]
+    fused = np.empty(x.size, np.float32)
+    for start in range(0, x.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        fused[block] = _fused_block(*(operand[block] for operand in flat))
+    return fused.reshape(x.shape)
+
+
+def _fused_block(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     product = x.astype(np.float64) * y  # exact, in 48 bits
     total = np.asarray(product + z)
     # Rounding to f64 and then to f32 differs from rounding once only if the sum in f64 is halfway
-    # between two numbers of f32.
-    halfway = np.flatnonzero(total.view(np.uint64) & _AFTER_F32 == 0)
-    if halfway.size:
-        exact = (product.flat[halfway], z.astype(np.float64).flat[halfway])
-        total.flat[halfway] = _rounded_to_odd(*_sum(*exact))
+    # between two numbers of f32: then its last bits are zeros.
+    last = total.view(np.uint64) << _LAST
+    if np.count_nonzero(last) != last.size:
+        exact = np.flatnonzero(last == 0)
+        terms = (product.flat[exact], z.astype(np.float64).flat[exact])
+        total.flat[exact] = _rounded_to_odd(*_sum(*terms))
     return total.astype(np.float32)
 
 

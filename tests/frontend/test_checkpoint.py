@@ -61,6 +61,22 @@ def test_derivatives_are_those_of_the_function(nesting: str) -> None:
         close(NESTINGS[nesting](gn.checkpoint(layer, policy=policy)), expected)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_values_of_any_branch_are_saved(first: bool) -> None:
+    def named(x: Any) -> Any:
+        return checkpoint_name(gnp.sin(x), "h")
+
+    branches = (named, gnp.cos) if first else (gnp.cos, named)
+
+    def f(x: Any) -> Any:
+        return gnp.sum(gnp.sin(lax.cond(x[0] > 0, *branches, x)))
+
+    checkpointed = gn.checkpoint(f, policy=policies.save_only_these_names("h"))
+    origins = [origin for _, origin in saved_residuals(checkpointed, X)]
+    assert any("output of switch" in origin for origin in origins)
+    close(gn.grad(checkpointed)(X), gn.grad(f)(X))
+
+
 def test_jit_inside_of_a_checkpoint() -> None:
     close(NESTINGS["grad"](gn.checkpoint(gn.jit(gn.remat(layer)))), NESTINGS["grad"](layer))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from gnomon.backends.pjrt.c_api import (
     address_of,
     named_values_of,
 )
+from gnomon.backends.pjrt.client import Device
 from gnomon.backends.pjrt.plugin import Plugin, PluginSpec, find_libtpu, load_plugin, parse_plugins
 from gnomon.backends.pjrt.protobuf import compile_options, field, fields, varints
 from gnomon.dialects.body import Body
@@ -33,6 +35,16 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType
 
 # ------------------------------------------------------------------------------------- the C API
+
+
+def test_memory_statistics_are_those_that_the_plugin_knows() -> None:
+    stats = STRUCTS["Device_MemoryStats"](
+        device=1, bytes_in_use=5, bytes_limit=9, has_bytes_limit=True, num_allocs=3
+    )
+    api = SimpleNamespace(call=lambda function, **arguments: stats)
+    client = SimpleNamespace(api=api, check_alive=lambda: None)
+    found = Device.memory_stats(SimpleNamespace(client=client, handle=1))  # type: ignore[arg-type]
+    assert found == {"bytes_in_use": 5, "bytes_limit": 9}
 
 
 def _table(major: int, minor: int, functions: int = len(FUNCTIONS)) -> ctypes.Array[Any]:

@@ -129,13 +129,6 @@ class Kernel(Storage):
             value = number(signless(type_.element_type), elements_of(op)[0])
         return Splat(value, tuple(type_.shape))
 
-    def stored(self, old: ir.Value) -> View:
-        """A value in memory: where it is, or a copy if it is a number or a ramp."""
-        layout = self.layout(old)
-        if isinstance(layout, View) and layout.buffer is not None:
-            return layout
-        return self.copied(layout, old.type.element_type)
-
     def copied(self, layout: Layout, element: ir.Type) -> View:
         """A copy in a new buffer."""
         view = self.dense(element, layout.shape)
