@@ -23,6 +23,7 @@ The compiler's process loads this file by its path, so it must not import the re
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Sequence
@@ -40,6 +41,7 @@ _EXPORT, _MODULE, _FUNCTION = "hal.executable.export", "builtin.module", "func.f
 _ENDS = frozenset({"hal.executable_end", "hal.executable.variant_end"})
 _SUBSPAN = "hal.interface.binding.subspan"
 _ASSUMPTION = "util.assume.int"
+_LIST = re.compile(r"\[(#util[^\[\]]*)\]")
 _RANGE = re.compile(r"umin = (\d+), umax = (\d+)")
 # The alignment of values in the buffers into which the compiler packs them.
 _ALIGNMENT = 64
@@ -223,22 +225,27 @@ def _generalize(ir: CompilerIR, assumption: int) -> None:
     """Generalize the assumptions of a kernel about an offset, so that they hold for other programs.
 
     If a kernel has several callers, the offset is an argument, and the kernel lists the values of
-    all callers. Its code depends only on their alignment.
+    all callers. Its code depends only on their alignment: that of `_ALIGNMENT` for values of the
+    program, and less for some constants.
     """
     uses = [use for result in ir.results(assumption) for use in ir.uses(result)]
     if any(ir.name(user) != _SUBSPAN or index != 0 for user, index in uses):
         return
-    text = ir.attribute_text(ir.attribute(assumption, "assumptions"))
-    ranges = _RANGE.findall(text)
-    # An assumption without a range is that of a caller whose offset is computed: it may be any.
-    if len(ranges) != text.count("assumption<") or any(
-        low != high or int(low) % _ALIGNMENT or int(high) >> 32 for low, high in ranges
-    ):
+    # One list for each offset, with a value for each caller.
+    lists = _LIST.findall(ir.attribute_text(ir.attribute(assumption, "assumptions")))
+    if len(lists) != len(ir.results(assumption)):
         return
-    general = f"[#util.int.assumption<umin = 0, umax = {2**32 - 1}, udiv = {_ALIGNMENT}>]"
-    count = len(ir.results(assumption))
-    new = ir.parse_attribute(f"[{', '.join([general] * count)}]")
-    ir.set_attribute(assumption, "assumptions", new)
+    general = []
+    for text in lists:
+        ranges = _RANGE.findall(text)
+        # An assumption without a range is that of a caller whose offset is computed: it may be any.
+        if len(ranges) != text.count("assumption<") or any(
+            low != high or int(high) >> 32 for low, high in ranges
+        ):
+            return
+        alignment = math.gcd(_ALIGNMENT, *(int(low) for low, _ in ranges))
+        general.append(f"[#util.int.assumption<umin = 0, umax = {2**32 - 1}, udiv = {alignment}>]")
+    ir.set_attribute(assumption, "assumptions", ir.parse_attribute(f"[{', '.join(general)}]"))
 
 
 # -------------------------------------------------------------------------------------- compiling
