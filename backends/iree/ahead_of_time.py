@@ -6,13 +6,18 @@ import io
 import zipfile
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from gnomon.backends import platforms
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.device import Device, cpu_device
 from gnomon.backends.iree.executable import ArrayType, Executable
+from gnomon.backends.iree.memory_analysis import analyze_memory
 from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import Target, incompatibility
+from gnomon.backends.memory import MemoryAnalysis
 from gnomon.dialects.callbacks import Callback
+from gnomon.dialects.types import TensorType
 
 __all__ = ["AheadOfTimeExecutable", "check_serializable", "device_code"]
 
@@ -100,6 +105,14 @@ class AheadOfTimeExecutable:
                 "saved as a file. Call it in this process, or move the calls out of the loops"
             )
         return self._vmfb
+
+    def memory_analysis(self) -> MemoryAnalysis | None:
+        """The memory that the program needs; None if it depends on the arguments of a call."""
+        arguments, results = (
+            [TensorType(tuple(t.shape), np.dtype(t.dtype)) for t in types]
+            for types in (self.input_types, self.output_types)
+        )
+        return analyze_memory(self._vmfb, arguments, results)
 
     def as_text(self) -> str:
         """The device's code, if it is text: PTX or Metal's language.

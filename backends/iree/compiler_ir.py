@@ -91,8 +91,10 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirOperationGetNumRegions": (_INDEX, (_POINTER,)),
     "mlirOperationGetNumResults": (_INDEX, (_POINTER,)),
     "mlirOperationGetOperand": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationGetNumSuccessors": (_INDEX, (_POINTER,)),
     "mlirOperationGetRegion": (_POINTER, (_POINTER, _INDEX)),
     "mlirOperationGetResult": (_POINTER, (_POINTER, _INDEX)),
+    "mlirOperationGetSuccessor": (_POINTER, (_POINTER, _INDEX)),
     "mlirOperationPrintWithFlags": (None, (_POINTER, _POINTER, _PRINTER, ctypes.c_void_p)),
     "mlirOperationRemoveFromParent": (None, (_POINTER,)),
     "mlirOperationSetAttributeByName": (None, (_POINTER, _String, _POINTER)),
@@ -217,6 +219,11 @@ class CompilerIR:
     def terminator(self, block: int) -> int:
         """The last operation of a block."""
         return int(self.c("mlirBlockGetTerminator")(block))
+
+    def successors(self, block: int) -> list[int]:
+        """The blocks to which control may pass at the end of a block."""
+        last, get = self.terminator(block), self.c("mlirOperationGetSuccessor")
+        return [get(last, i) for i in range(self.c("mlirOperationGetNumSuccessors")(last))]
 
     def argument(self, block: int, index: int) -> int:
         """An argument of a block."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import iree.runtime as rt
 import numpy as np
@@ -25,6 +25,14 @@ from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime
 from gnomon.backends.iree.loaded import LoadedProgram
 from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.callbacks import Callback
+from gnomon.dialects.deferred import Deferred
+from gnomon.dialects.types import TensorType
+
+if TYPE_CHECKING:
+    from gnomon.backends.iree import memory_analysis as analysis
+    from gnomon.backends.memory import MemoryAnalysis
+else:
+    analysis = Deferred("gnomon.backends.iree.memory_analysis")
 
 __all__ = ["ArrayType", "Executable"]
 
@@ -206,6 +214,14 @@ class Executable:
         for index in self.donate:
             buffers[index].delete("it was donated to a call")
         return outputs
+
+    def memory_analysis(self) -> MemoryAnalysis | None:
+        """The memory that the program needs; None if it depends on the arguments of a call."""
+        arguments, results = (
+            [TensorType(*type_) for type_ in types]
+            for types in (self.input_types, self.output_types)
+        )
+        return analysis.analyze_memory(self._vmfb, arguments, results)
 
     def _given(self, array: np.ndarray[Any, Any]) -> Buffer:
         """A buffer of an array that the caller may change as soon as we return."""

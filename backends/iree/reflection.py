@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["HOST", "STEPS"]
+from gnomon.backends.iree.planned_memory import KEY
+
+__all__ = ["HOST", "MEMORY", "STEPS"]
 
 HOST = "gnomon.host"
 """The table of the host functions; see `host`."""
+
+MEMORY = KEY
+"""The memory that calls need; see `planned_memory`."""
 
 STEPS = "gnomon.steps"
 """The steps that Python runs; see `steps`."""

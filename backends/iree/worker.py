@@ -151,14 +151,14 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             count = _count_kernels(ir, module)
             if _load_module("allocations").has_host_control(ir, module):
                 own.discard(ALLOCATE_AT_THE_CALL)
-        after = _KERNELS_FORMED
-        if ALLOCATE_AT_THE_CALL in own:
-            ir.set_phases(invocation._inv_p, after, _MEMORY_PLANNED)
-            if not invocation.execute():
-                return {"ok": False, "stage": "compile"}, b""
-            with ir.module_of(invocation._inv_p) as module:
+        ir.set_phases(invocation._inv_p, _KERNELS_FORMED, _MEMORY_PLANNED)
+        if not invocation.execute():
+            return {"ok": False, "stage": "compile"}, b""
+        with ir.module_of(invocation._inv_p) as module:
+            if ALLOCATE_AT_THE_CALL in own:
                 _load_module("allocations").allocate_at_the_call(ir, module)
-            after = _MEMORY_PLANNED
+            _load_module("planned_memory").record(ir, module)
+        after = _MEMORY_PLANNED
         objects: list[Path] = []
         if KERNELS_APART in own and count >= _KERNELS_TO_PART:
             ir.set_phases(invocation._inv_p, after, _SOURCES_PHASE)

@@ -22,10 +22,11 @@ from gnomon.backends.errors import (
     UnsupportedOnTarget,
 )
 from gnomon.backends.iree.process import CompilerProcess, ProcessDiedError, ProcessTimeoutError
+from gnomon.backends.memory import MemoryAnalysis
 from gnomon.backends.pjrt.c_api import PjrtError, address_of
 from gnomon.backends.pjrt.client import Topology
 from gnomon.backends.pjrt.compilation import program_struct, refused
-from gnomon.backends.pjrt.executable import Inspected, MemoryAnalysis
+from gnomon.backends.pjrt.executable import Inspected
 from gnomon.backends.pjrt.hlo_text import hlo_text
 from gnomon.backends.pjrt.negotiation import negotiated
 from gnomon.backends.pjrt.plugin import PluginSpec, load_plugin

@@ -13,13 +13,14 @@ import numpy as np
 from gnomon.backends import profiling
 from gnomon.backends.arguments import buffers_of_arguments
 from gnomon.backends.errors import CompilationFailed
+from gnomon.backends.memory import MemoryAnalysis
 from gnomon.backends.pjrt.buffer import Buffer, Memory, execution_error, result_buffer
 from gnomon.backends.pjrt.c_api import STRUCTS, Api, address_of, text_at
 from gnomon.backends.pjrt.client import Client, Device
 from gnomon.backends.pjrt.hlo_text import hlo_text
 from gnomon.dialects.types import TensorType
 
-__all__ = ["Executable", "Inspected", "MemoryAnalysis", "Signature"]
+__all__ = ["Executable", "Inspected", "Signature"]
 
 
 @dataclass(frozen=True)
@@ -36,31 +37,6 @@ class Signature:
     input_types: Sequence[TensorType]
     output_types: Sequence[TensorType]
     donate: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class MemoryAnalysis:
-    """The compiler's analysis of the memory of a program.
-
-    Attributes:
-      generated_code_size_in_bytes: the size of the code.
-      argument_size_in_bytes, output_size_in_bytes: the sizes in the device's layout.
-      alias_size_in_bytes: the memory that outputs share with donated arguments.
-      temp_size_in_bytes: the memory of intermediate values.
-      peak_memory_in_bytes: the maximum at any time; zero if the compiler does not report it.
-    """
-
-    generated_code_size_in_bytes: int
-    argument_size_in_bytes: int
-    output_size_in_bytes: int
-    alias_size_in_bytes: int
-    temp_size_in_bytes: int
-    host_generated_code_size_in_bytes: int
-    host_argument_size_in_bytes: int
-    host_output_size_in_bytes: int
-    host_alias_size_in_bytes: int
-    host_temp_size_in_bytes: int
-    peak_memory_in_bytes: int
 
 
 class Inspected:

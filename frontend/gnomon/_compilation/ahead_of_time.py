@@ -107,7 +107,7 @@ class CompiledForTarget:
         }
 
     def memory_analysis(self) -> Any:
-        """The memory that the program needs, if the compiler reports it.
+        """The memory that the program needs; see `Compiled.memory_analysis`.
 
         Raises:
           NotImplementedError: the compiler does not report it.

@@ -254,7 +254,17 @@ class Compiled(Stage):
         return self._lowered.cost_analysis()
 
     def memory_analysis(self) -> Any:
-        """The bytes of arguments, results and temporaries; None if the compiler reports none."""
+        """The bytes of arguments, results, temporaries and code, on each device.
+
+        On IREE's targets, the temporaries are an upper bound: all branches count, and what a loop's
+        body passes to its next run counts twice.
+
+        Returns:
+          An object with the attributes ``argument_size_in_bytes``, ``output_size_in_bytes``,
+          ``alias_size_in_bytes`` (what results share with arguments), ``temp_size_in_bytes``,
+          ``generated_code_size_in_bytes`` and ``peak_memory_in_bytes``; None if the sizes depend on
+          the arguments of a call.
+        """
         analyze = getattr(self.executable, "memory_analysis", None)
         return None if analyze is None else analyze()
 
