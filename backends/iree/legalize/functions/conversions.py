@@ -15,6 +15,7 @@ from gnomon.dialects.types import BOOL, bfloat16, is_floating, is_integer, type_
 
 __all__ = ["LEGALIZATIONS", "rounded"]
 
+_INT32 = np.dtype(np.int32)
 _FLOAT16 = np.dtype(np.float16)
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
@@ -34,6 +35,15 @@ def _to_bfloat16(x: ir.Value) -> ir.Value:
 def rounded(x: ir.Value, dtype: np.dtype) -> ir.Value:
     """An f32 value as another floating dtype, rounded once."""
     return _to_bfloat16(x) if dtype == bfloat16 else convert(x, dtype)
+
+
+def _with_digits_of_bfloat16(x: ir.Value) -> ir.Value:
+    """An f32 value rounded to the numbers that bf16 has, by its bits."""
+    bits = ops.bitcast_convert(x, dtype=_INT32)
+    last = ops.shift_right_logical(bits, full_like(bits, 16))
+    half = ops.add(ops.and_(last, full_like(bits, 1)), full_like(bits, (1 << 15) - 1))
+    kept = ops.and_(ops.add(bits, half), full_like(bits, -1 << 16))
+    return ops.select(ops.ne(x, x), x, ops.bitcast_convert(kept, dtype=_FLOAT32))
 
 
 def _saturated(x: ir.Value, target: np.dtype) -> ir.Value:
@@ -85,6 +95,15 @@ def _into_bfloat16(inst: Instance) -> Sequence[ir.Value] | None:
     return [_to_bfloat16(ops.convert(x, dtype=_FLOAT32))]
 
 
+def _exactly_into_bfloat16(inst: Instance) -> Sequence[ir.Value] | None:
+    """A conversion that the user asks for: its result is rounded wherever it is used."""
+    x = inst.operand
+    source = type_of(x).dtype
+    if inst.type.dtype != bfloat16 or not (is_floating(source) or is_integer(source)):
+        return None
+    return [_to_bfloat16(_with_digits_of_bfloat16(convert(x, _FLOAT32)))]
+
+
 def _iota(inst: Instance) -> Sequence[ir.Value] | None:
     if inst.type.dtype != bfloat16:
         return None
@@ -102,6 +121,16 @@ LEGALIZATIONS = (
         texts=("conversions_of_f64_to_f16",),
         reproducer="infinity as int32 is not the largest int32",
         rules=always({"gnomon.convert": _into_number}),
+    ),
+    Legalization(
+        name="rounded-conversions",
+        stage=Stage.DECOMPOSE,
+        kind=Kind.MISCOMPILED,
+        doc="round to bf16 before a conversion to it",
+        upstream="IREE 3.13 drops a conversion to bf16 and back to f32 in one kernel",
+        texts=("conversions_to_bf16_and_back",),
+        reproducer="`x[:1].astype(bfloat16).astype(float32)` is not rounded",
+        rules=always({"gnomon.convert": _exactly_into_bfloat16}),
     ),
     Legalization(
         name="bfloat16-conversions",

@@ -238,6 +238,9 @@ REPRODUCERS = {
     "saturating-conversions": Reproducer(
         lambda x: x.astype(i32), (np.array([np.inf, -np.inf, 3e10, 1.5], f32),)
     ),
+    "rounded-conversions": Reproducer(
+        lambda x: x[:1].astype(gnp.bfloat16).astype(f32), (np.array([7.001, 2], f32),)
+    ),
     "indexing": Reproducer(
         lambda x, i: lax.dynamic_update_slice(x, x[:5], (i,)), (np.arange(12, dtype=f32), i32(3))
     ),
