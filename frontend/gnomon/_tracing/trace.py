@@ -50,7 +50,8 @@ from gnomon.dialects.types import is_inexact, type_of
 
 __all__ = ["Trace", "Tracer", "concrete_value", "is_tracer", "varying_axes"]
 
-# Captured arrays up to this many elements become literals of the program, larger ones arguments.
+# Captured arrays up to this many elements become literals of the program, larger ones arguments,
+# unless NumPy stores them as one element.
 LITERAL_SIZE = 4
 
 
@@ -225,7 +226,7 @@ class Trace:
             pass  # Its device decides where the program runs, or its value is not on the host.
         elif type(operand) is not Tracer:
             array = operand.numpy_value() if isinstance(operand, Array) else np.asarray(operand)
-            if array.size <= LITERAL_SIZE:
+            if array.size <= LITERAL_SIZE or not any(array.strides):
                 with self.ip, user_location():
                     return constant(array)
             if not isinstance(operand, Array):
