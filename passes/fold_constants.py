@@ -184,6 +184,8 @@ def _value_of(
     """The value of an op, or the element of a large splat; None if it is not known."""
     operands = operands_of(op)
     type_ = type_of(results_of(op)[0])
+    if op.name == "gnomon.iota" and type_.shape[params_of(op, definition)["dimension"]] == 1:
+        return np.zeros(() if _is_large(type_) else type_.shape, type_.dtype)
     if not operands or any(x not in small and x not in splats for x in operands):
         return None
     if op.name in _REDUCTIONS:

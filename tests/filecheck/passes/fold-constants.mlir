@@ -187,3 +187,18 @@ func.func @large_literals() -> tensor<6xf32> {
   %part = "gnomon.slice"(%turned) {start = array<i64: 0>, limit = array<i64: 11>, strides = array<i64: 2>} : (tensor<11xf32>) -> tensor<6xf32>
   func.return %part : tensor<6xf32>
 }
+
+// A ramp along a dimension of size 1 is zero everywhere.
+
+// CHECK-LABEL: func.func @ramps
+// CHECK-DAG: dense<0.000000e+00> : tensor<1x5x4xf32>
+// CHECK-DAG: dense<0> : tensor<1xi32>
+// CHECK-NOT: gnomon.slice
+// CHECK: "gnomon.iota"() {{.*}} -> tensor<5x5xf32>
+func.func @ramps() -> (tensor<1x5x4xf32>, tensor<1xi32>, tensor<5x5xf32>) {
+  %zeros = "gnomon.iota"() {dtype = f32, shape = array<i64: 1, 5, 5>, dimension = 0 : i64} : () -> tensor<1x5x5xf32>
+  %part = "gnomon.slice"(%zeros) {start = array<i64: 0, 0, 1>, limit = array<i64: 1, 5, 5>, strides = array<i64: 1, 1, 1>} : (tensor<1x5x5xf32>) -> tensor<1x5x4xf32>
+  %zero = "gnomon.iota"() {dtype = i32, shape = array<i64: 1>, dimension = 0 : i64} : () -> tensor<1xi32>
+  %ramp = "gnomon.iota"() {dtype = f32, shape = array<i64: 5, 5>, dimension = 1 : i64} : () -> tensor<5x5xf32>
+  func.return %part, %zero, %ramp : tensor<1x5x4xf32>, tensor<1xi32>, tensor<5x5xf32>
+}
