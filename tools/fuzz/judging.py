@@ -39,6 +39,11 @@ EXACT = _names(
     "scatter scatter_max scatter_min select sign slice sort stop_gradient top_k transpose "
     "window_argmax window_argmin xor name yield branch"
 )
+# Ops whose result may be a zero of either sign if their operands have both.
+EXTREMA = _names(
+    "clamp cummax cummin max min pmax pmin reduce_max reduce_min reduce_window_max "
+    "reduce_window_min scatter_max scatter_min"
+)
 # Ops whose result is rounded once: correctly, or nearly so.
 ROUNDED = _names("add sub mul div sqrt square convert fma")
 # Ops that combine many operand elements in each result: errors are relative to the largest.
@@ -87,6 +92,8 @@ class DisturbedEvaluator(Evaluator):
         """One operation as a Python callable on arrays."""
         run = super().step(op)
         name = op.name.removeprefix("gnomon.")
+        if name in EXTREMA:
+            return lambda *operands: self._with_either_zero(run(*operands), operands)
         if name in EXACT or op.name in TRANSFORMATIONS:
             return run
         definition = lookup(op)
@@ -107,6 +114,17 @@ class DisturbedEvaluator(Evaluator):
             return [self._moved(r, 1.0, normwise) for r in run(*operands)]
 
         return disturbed
+
+    def _with_either_zero(self, results: Arrays, operands: Arrays) -> Arrays:
+        """The results of an extremum; their zeros get random signs if those of operands differ."""
+        signs = {bool(s) for x in operands if _is_real(x.dtype) for s in np.signbit(x[x == 0])}
+        if len(signs) < 2:
+            return results
+        draws = [self._rng.choice([-1.0, 1.0], r.shape) for r in results]
+        return [
+            np.where(r == 0, np.copysign(0.0, draw), r).astype(r.dtype)
+            for r, draw in zip(results, draws, strict=True)
+        ]
 
     def _moved(self, x: np.ndarray, units: float, normwise: bool) -> np.ndarray:
         if not is_inexact(x.dtype) or not x.size:
@@ -131,8 +149,14 @@ class DisturbedEvaluator(Evaluator):
         moved = np.where(np.isfinite(wide), wide + draw * (UNITS * units * eps) * size, wide)
         flushed = (np.abs(moved) < tiny * (1 + 8 * eps)) & (draw > 0)
         moved = np.where(flushed, 0.0 * wide, moved)
+        # The sign of a nan is not specified.
+        moved = np.where(np.isnan(wide), np.copysign(np.nan, draw), moved)
         out = np.asarray(moved.astype(parts.dtype))
         return out.view(x.dtype) if x.dtype.kind == "c" else out
+
+
+def _is_real(dtype: np.dtype[Any]) -> bool:
+    return is_inexact(dtype) and dtype.kind != "c"
 
 
 class Judge:

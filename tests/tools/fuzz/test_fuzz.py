@@ -144,6 +144,27 @@ def test_results_that_depend_on_a_rounding_are_not_failures() -> None:
     assert verdict.failure is not None, "exact results are never undecided"
 
 
+@pytest.mark.parametrize(
+    "extremum", ["gnp.maximum({x} - {x}, -0.0)", "({x} - {x}).at[:].min(-0.0)"]
+)
+def test_an_extremum_of_zeros_has_either_sign(extremum: str) -> None:
+    tested = program(extremum, "1 / {x}")
+    expected = reference(tested)
+    assert np.isinf(expected.values[0]).all()
+    assert Judge(tested, expected).compare(outcome(-expected.values[0]), 8.0).failure is None
+    # The sign is known where both zeros have it.
+    tested = program("gnp.maximum({x} - {x}, 0.0)", "1 / {x}")
+    expected = reference(tested)
+    assert Judge(tested, expected).compare(outcome(-expected.values[0]), 8.0).failure is not None
+
+
+def test_the_sign_of_a_nan_that_is_computed_is_not_judged() -> None:
+    tested = program("gnp.arcsin({x} + 2)", "gnp.signbit({x})")
+    expected = reference(tested)
+    verdict = Judge(tested, expected).compare(outcome(~expected.values[0]), 8.0)
+    assert verdict.failure is None and verdict.undecided == 1
+
+
 def test_reduces_to_the_failing_part() -> None:
     tested = program("gnp.sin({x})", "{x} * 2", "gnp.exp({x})", "{x} + 1", size=31)
     added = Statement(
