@@ -196,17 +196,14 @@ def jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Va
     x, _, u = inst.operands
     (out,) = outs
     one = full(inst.type, 1)
-    attained = _attains(x, out)
-    attaining = _attains(u, _read_back(inst, out, 0))
+    attained = ops.eq(x, out)
+    attaining = ops.eq(u, _read_back(inst, out, 0))
     count = _scatter_add_like(inst, _masked(attained, one), _masked(attaining, full_like(u, 1)))
+    # Nothing attains a nan, whose derivative is 0.
+    count = ops.max(count, one)
     kept = zeros(inst.type) if operand is None else _masked(attained, ops.div(operand, count))
     if updates is None:
         return [kept]
     # A dropped update reads a count of 1, not 0: its share is dropped but must be finite.
     share = ops.div(updates, _read_back(inst, count, 1))
     return [_scatter_add_like(inst, kept, _masked(attaining, share))]
-
-
-def _attains(x: ir.Value, extremum: ir.Value) -> ir.Value:
-    """The mask of the elements that attain the extremum; a nan always does."""
-    return ops.or_(ops.eq(x, extremum), ops.ne(x, x))
