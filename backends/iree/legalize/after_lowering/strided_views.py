@@ -20,12 +20,12 @@ from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["LEGALIZATIONS", "operations", "store_strided_views"]
+__all__ = ["ELEMENTWISE", "LEGALIZATIONS", "operations", "store_strided_views"]
 
 # Ops that become reads at computed indices; some windows become reversed scans.
 _READERS = frozenset(f"stablehlo.{n}" for n in ("gather", "reverse", "reduce_window"))
 _SLICES = ("stablehlo.slice", "stablehlo.dynamic_slice")
-_ELEMENTWISE = frozenset(
+ELEMENTWISE = frozenset(
     f"stablehlo.{n}"
     for n in (
         *("abs", "add", "and", "clamp", "compare", "complex", "convert", "divide", "imag"),
@@ -100,7 +100,7 @@ def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:
                 yield last
         elif name_of(op) in READ_IN_PLACE:
             waiting.append((op.operands[0], last, computed))
-        elif op.name in _ELEMENTWISE:
+        elif op.name in ELEMENTWISE:
             operands = [x for x in op.operands if not _is_literal(x)]
             if len(operands) == len(op.operands) and not _is_reinterpretation(op):
                 computed = True

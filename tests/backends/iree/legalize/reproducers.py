@@ -314,6 +314,11 @@ REPRODUCERS = {
         lambda x: (x[:1, None], x[:1, None] + gnp.arange(3, dtype=f32)), (np.ones(2, f32),)
     ),
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
+    "strided-reads": Reproducer(
+        lambda x, i: x[i][::2] + 1,
+        (np.arange(5, dtype=f64), np.array([4, 2, 0, 1, 3], i32)),
+        target="x86-64-v3",
+    ),
     "transposed-extrema": Reproducer(
         lambda x: gnp.argmin(x, axis=2).T,
         (np.arange(12, dtype=i32).reshape(2, 2, 3),),

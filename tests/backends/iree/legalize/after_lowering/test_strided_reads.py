@@ -1,0 +1,58 @@
+"""Strided slices of gathered elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.lax as lax
+import gnomon.numpy as gnp
+from gnomon.backends.iree.targets import find_target, incompatibility
+
+READS: dict[str, Callable[[Any, Any], Any]] = {
+    "elements": lambda x, i: x[i],
+    "rows": lambda x, i: gnp.stack([x, x + 1, x * 2])[:, i],
+    "clipped": lambda x, i: gnp.take(x, i, mode="clip"),
+    "sorted": lambda x, i: x[gnp.argsort(x)],
+    "positions": lambda x, i: gnp.argsort(x).astype(x.dtype),
+    "computed": lambda x, i: gnp.where(x > 2, x[i] * 2 - x, x),
+    "loop": lambda x, i: lax.fori_loop(0, 2, lambda k, c: c[i] + x, x),
+    "reversed": lambda x, i: x[i][::-1] + x[::-1],
+}
+SLICES: dict[str, Callable[[Any], Any]] = {
+    "[::2]": lambda v: v[..., ::2],
+    "[1::3]": lambda v: v[..., 1::3],
+    "[::-2]": lambda v: v[..., ::-2],
+    "both": lambda v: (v[..., ::2] * 3, v[..., 1::2], v),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "float32", "int16", "complex64"])
+@pytest.mark.parametrize("read", READS)
+def test_strided_slices_of_what_is_gathered(read: str, dtype: str) -> None:
+    for size, index in ((5, "int32"), (16, "int32"), (37, "int16")):
+        with gn.enable_x64(True):
+            rng = np.random.default_rng(size)
+            x = gnp.asarray(rng.integers(0, 50, size)).astype(dtype)
+            i = gnp.asarray(rng.integers(0, size, size).astype(index))
+
+            def functions(x: Any, i: Any) -> Any:
+                return [cut(READS[read](x, i)) for cut in SLICES.values()]
+
+            expected = gn.tree.leaves(functions(x, i))
+            actual = gn.tree.leaves(gn.jit(functions)(x, i))
+            for a, b in zip(actual, expected, strict=True):
+                np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_other_processors(target: str) -> None:
+    with gn.enable_x64(True):
+        x, i = gnp.arange(11.0), gnp.asarray(np.arange(11)[::-1].astype(np.int32))
+        compiled = gn.jit(lambda x, i: x[i][::2] + 1).lower(x, i).compile(target=target)
+        if not incompatibility(find_target(target)):
+            np.testing.assert_array_equal(np.asarray(compiled(x, i)), np.arange(11.0)[::-2] + 1)
