@@ -64,6 +64,8 @@ _BEFORE_LOOPS_ARE_EXPANDED = (
     "cse",
 )
 
+# Legalizations write bounds of indices, for example, which need not be computed in a loop either.
+_BEFORE_THE_LOWERING = ("hoist-invariants",)
 
 # Ops of the compiler's own dialects, which the portable artifact cannot have.
 _COMPILER_OPS = frozenset({library_products.EXECUTABLE, complex_views.BITCAST})
@@ -158,6 +160,7 @@ class Pipeline:
         lowering.run(("expand-scan",))
         for step in self._on_program(module):
             lowering.legalize(step)
+        lowering.run(_BEFORE_THE_LOWERING)
         functions, callbacks = collect(module)
         lowering.to_stablehlo()
         names = _OpNames()
