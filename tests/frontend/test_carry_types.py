@@ -34,6 +34,12 @@ FORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "switch": lambda m, a, b: m.lax.switch(2, [lambda: a, lambda: b, lambda: a]),
     "scan": lambda m, a, b: m.lax.scan(lambda c, _: (b, None), a, None, length=2)[0],
     "scan that multiplies": lambda m, a, b: m.lax.scan(lambda c, _: (c * b, None), a, None, 2)[0],
+    "scan over slices": lambda m, a, b: m.lax.scan(lambda c, x: (c, x), b, m.numpy.full((2,), a))[
+        1
+    ],
+    "scan that adds slices": lambda m, a, b: m.lax.scan(
+        lambda c, x: (c, (x + 1, x + b)), 0, m.numpy.full((2,), a)
+    )[1],
     "while": lambda m, a, b: m.lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, b), (0, a)),
     "fori": lambda m, a, b: m.lax.fori_loop(0, 3, lambda i, c: b, a),
     "fori with its index": lambda m, a, b: m.lax.fori_loop(0, 3, lambda i, c: i * b, a),

@@ -147,7 +147,7 @@ def scan(
 
     def trace() -> tuple[Regions, Traced, int]:
         avals = [c.aval for c in carry]
-        avals += [_slice_aval(x.aval).strip_weak_type() for x in slices]
+        avals += [_slice_aval(x.aval) for x in slices]
         regions, (traced,) = traced_regions(
             "scan", [f], (in_tree, tuple(avals)), lambda: [_trace_pair(f, in_tree, avals)]
         )
