@@ -192,6 +192,8 @@ reduce_prod = _reducer(
 def _jvp_extremum(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:
     """The mean of the tangents of the extreme elements: ties share equally, as in JAX."""
     (x,), (t,) = inst.operands, tangents
+    if type_of(x).size == 0:
+        return [None]
     chosen = convert(ops.eq(x, _spread(inst, outs[0])), inst.type.dtype)
     total = ops.reduce_sum(ops.mul(t, chosen), **inst.params)
     # A nan result equals no element: the count is then zero, and the derivative nan.

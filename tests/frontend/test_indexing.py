@@ -728,3 +728,36 @@ def test_indices_of_shapes_are_known_while_tracing(indices: Callable[[Any, Any],
 def test_the_indices_of_a_traced_mask_need_a_size() -> None:
     with pytest.raises(TypeError, match="nonzero elements must be known: pass size"):
         gn.jit(lambda k: gnp.mask_indices(3, gnp.triu, k))(1)
+
+
+@pytest.mark.parametrize("method", ["max", "min"])
+def test_extrema_at_indices_have_jax_derivatives_at_nan(method: str) -> None:
+    x = np.array([np.nan, 1, 2, np.nan, 5], np.float32)
+    y = np.array([1, 1, np.nan, np.nan], np.float32)
+
+    def f(m: Any, x: Any, y: Any) -> Any:
+        return getattr(x.at[m.array([0, 1, 2, 3])], method)(y).sum()
+
+    expected = jax.grad(lambda *a: f(jnp, *a), argnums=(0, 1))(x, y)
+    for found in (
+        gn.grad(lambda *a: f(gnp, *a), argnums=(0, 1))(gnp.asarray(x), gnp.asarray(y)),
+        gn.jit(gn.grad(lambda *a: f(gnp, *a), argnums=(0, 1)))(x, y),
+    ):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, i: x[i],
+        lambda x, i: x.at[i].add(1.0),
+        lambda x, i: gnp.take(x, i, axis=0),
+        lambda x, i: x[gnp.argsort(x[:, 0])],
+        lambda x, i: lax.fori_loop(0, 2, lambda k, c: c[i], x),
+    ],
+)
+def test_bounds_of_indices_are_literals(read: Callable[[Any, Any], Any]) -> None:
+    x, i = np.ones((40, 3), np.float32), np.arange(40, dtype=np.int32)
+    memory = gn.jit(read).lower(x, i).compile().memory_analysis()
+    assert memory.argument_size_in_bytes <= x.nbytes + i.nbytes

@@ -88,3 +88,14 @@ def test_gradient_of_a_product_with_zeros(zeros: int) -> None:
     expected = [np.prod(np.delete(x, i)) for i in range(x.size)]
     found = gradient("reduce_prod", x, np.ones((), F32), axes=(0,))
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("op", ["reduce_max", "reduce_min"])
+def test_the_extremum_of_no_elements_is_constant(op: str) -> None:
+    program = Program()
+    type_ = TensorType((3, 0), F32)
+    body = Body.build([type_], lambda v: REGISTRY[f"gnomon.{op}"].build([v], {"axes": (1,)}))
+    program.add("f", body)
+    add_main(program, functions.jvp, "f", [type_, type_], wrt=(0,))
+    x = np.zeros((3, 0), F32)
+    np.testing.assert_array_equal(run(program, "main", [x, x])[1], np.zeros(3, F32))
