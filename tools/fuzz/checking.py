@@ -133,7 +133,7 @@ KNOWN = (
     Known(
         "jax values",
         r"(?s)(?=.*\]\.(min|max)\()(?=.*\bgn\.(jvp|linearize)\()",
-        "nan instead of -?inf",
+        r"nan instead of -?(inf|0\.0)",
         "JAX multiplies an infinite tangent of an updated extremum by 0 where it is not chosen",
     ),
     Known(
@@ -152,7 +152,7 @@ KNOWN = (
     Known(
         "jax values",
         "",
-        r"^\(?-?0\S* instead of \(?nan",
+        r"^\(?-?(inf|\d)\S* instead of \(?nan",
         "XLA drops products of 0 with infinity and nan; JAX's value op by op is nan, like ours",
         op_by_op=True,
     ),
@@ -294,6 +294,43 @@ KNOWN = (
         r"instead of nan",
         "XLA selects by a permutation's zeros and ones instead of multiplying, so 0 * inf is 0",
         op_by_op=True,
+    ),
+    Known(
+        "values",
+        r"\bgnp\.(float_)?power(?=\()",
+        r"\b(inf|nan)",
+        "complex powers of 0 and infinities are other infinities, nan or 0 in eager calls",
+        formula="(lambda x, y: (lambda z: gnp.where(gnp.isfinite(z) & (z != 0), z, 1))("
+        r"\g<0>(gnp.where(gnp.isfinite(x) & (x != 0), x, 1), y)))",
+    ),
+    Known(
+        "values",
+        r"\b[\w.]+\.(det|slogdet)(?=\()",
+        r"\b(inf|nan)",
+        "the determinant of infinities is infinite or nan, depending on the order of its products",
+        formula=r"(lambda x: \g<0>(gnp.where(gnp.isfinite(x), x, 1)))",
+    ),
+    Known(
+        "jax values",
+        r"\bgnp\.angle(?=\()",
+        r"^nan instead of -?0\.0",
+        "XLA's angle of a 0 that it computes may be nan",
+        elsewhere=r"(lambda x: \g<0>(gnp.where(x == 0, 1, x)))",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.log_ndtr(?=\()",
+        "",
+        "JAX's log_ndtr of f64 loses digits below -20, where its series has few terms",
+        elsewhere=r"(lambda x: \g<0>(gnp.where(x < -20, -1, x)))",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.(reduce_max|reduce_min|a?max|a?min)(?=\()",
+        r"^nan instead of -?0\.0",
+        "JAX's derivative of the maximum of no elements is nan; ours is 0",
+        elsewhere=r"(lambda x, *a, **k: \g<0>(x if x.size else "
+        r"gnp.ones([max(n, 1) for n in x.shape], x.dtype), *a, **k))",
     ),
 )
 
