@@ -9,6 +9,7 @@ The compiler's process loads this file by its path, so it must not import the re
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -107,12 +108,20 @@ class _Counter:
     def __init__(self, ir: CompilerIR) -> None:
         self._ir = ir
 
+    def _operations(self, op: int) -> Iterator[int]:
+        """The operations nested in an operation, besides those on the device."""
+        for block in self._ir.blocks(op):
+            for inner in self._ir.operations(block):
+                yield inner
+                if self._ir.name(inner) != "stream.cmd.execute":
+                    yield from self._operations(inner)
+
     def of_calls(self, function: int) -> int:
         """The bytes that a call of a function allocates, and those that host functions give it."""
         ir = self._ir
         total = 0
         given = set()
-        for op in ir.nested(function):
+        for op in self._operations(function):
             name = ir.name(op)
             if name == _IMPORT:
                 (view, *_) = ir.operands(op)
@@ -129,7 +138,7 @@ class _Counter:
         ir = self._ir
         return sum(
             self._size(op)
-            for op in ir.nested(initializer)
+            for op in self._operations(initializer)
             if ir.name(op) in _ALLOCATIONS and "<constant>" in ir.type_text(ir.results(op)[0])
         )
 
@@ -137,7 +146,7 @@ class _Counter:
         """The bytes of results that are not arguments, and the positions of those that are."""
         ir = self._ir
         entry, *_ = ir.blocks(main)
-        returned = [op for op in ir.nested(main) if ir.name(op) == "util.return"]
+        returned = [op for op in self._operations(main) if ir.name(op) == "util.return"]
         sizes: dict[int, int] = {}
         arguments = []
         for value in ir.operands(returned[-1]) if returned else ():
