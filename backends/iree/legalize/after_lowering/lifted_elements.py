@@ -86,8 +86,9 @@ def _unchanged(op: ir.Operation) -> ir.Value | None:
     operands = op.operands
     if op.name in _OWN_INVERSES:
         before = _maker(operands[0])
-        undone = before is not None and before.name == op.name and _is_undone(before, op)
-        return before.operands[0] if undone else None
+        if before is None or before.name != op.name or not _is_undone(before, op):
+            return None
+        return before.operands[0]
     if op.name == "stablehlo.select":
         return operands[1] if operands[1] == operands[2] else None
     if op.name == "stablehlo.clamp":
