@@ -285,7 +285,10 @@ REPRODUCERS = {
         lambda a, b: a @ b, (np.full((1, 4096), SMALL), np.full((4096, 1), SMALL)), 0.01
     ),
     "bfloat16-conversions": Reproducer(
-        lambda x: x.astype(ml_dtypes.bfloat16), (np.arange(9, dtype=i32),), target="x86-64-v3"
+        lambda x: x.astype(ml_dtypes.bfloat16),
+        (np.arange(9, dtype=i32),),
+        target="x86-64-v3",
+        beside=("rounded-conversions",),
     ),
     "roundings": Reproducer(gnp.round, (ROW,), target="wasm32"),
     "narrow-arithmetic": Reproducer(
