@@ -109,8 +109,9 @@ def compiler_version() -> str:
 def _between_phases_digest() -> str:
     """A hash of our passes between the compiler's phases, which do not appear in its flags."""
     folder = Path(__file__).parent
-    names = ["worker", "compiler_ir", "in_place", "cloned_kernels", "allocations", "planned_memory"]
-    return cache_key(*((folder / f"{name}.py").read_bytes() for name in [*names, "kernels"]))
+    names = ("worker", "compiler_ir", "in_place", "cloned_kernels", "allocations", "kernels")
+    files = [folder / f"{name}.py" for name in (*names, "planned_memory")]
+    return cache_key(*(file.read_bytes() for file in files))
 
 
 def prestart(target: Target) -> None:

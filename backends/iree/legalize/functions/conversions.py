@@ -101,7 +101,8 @@ def _exactly_into_bfloat16(inst: Instance) -> Sequence[ir.Value] | None:
     source = type_of(x).dtype
     if inst.type.dtype != bfloat16 or not (is_floating(source) or is_integer(source)):
         return None
-    return [_to_bfloat16(_with_digits_of_bfloat16(convert(x, _FLOAT32)))]
+    # The bits are between this conversion and others, so it needs no barrier.
+    return [ops.convert(_with_digits_of_bfloat16(convert(x, _FLOAT32)), dtype=bfloat16)]
 
 
 def _iota(inst: Instance) -> Sequence[ir.Value] | None:
