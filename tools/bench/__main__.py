@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gnomon.tools.bench.frameworks import TITLES, load_frameworks
+from gnomon.tools.bench.frameworks import TITLES, load_frameworks, use_platform
 from gnomon.tools.bench.measure import QUICK, THOROUGH, Row, run_workload
 from gnomon.tools.bench.report import as_json, as_markdown, machine, print_table, seconds
 from gnomon.tools.bench.workload import Workload
@@ -58,6 +58,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=sorted(TITLES),
         help="compare only these; may be repeated (default: all that are installed)",
     )
+    parser.add_argument("--platform", metavar="NAME", help="compare on this platform, such as cuda")
     parser.add_argument("--quick", action="store_true", help="few and short rounds")
     parser.add_argument(
         "--output",
@@ -87,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{workload.name:{width}}  {workload.doc} ({peers})")
         return 0
 
+    if options.platform:
+        use_platform(options.platform)
     frameworks, missing = load_frameworks(options.framework)
     effort = QUICK if options.quick else THOROUGH
     facts = machine(frameworks, missing)

@@ -49,8 +49,31 @@ class Framework:
         if isinstance(result, (list, tuple)):
             return [a for part in result for a in self.arrays(part)]
         if hasattr(result, "detach"):
-            result = result.detach()
+            result = result.detach().cpu()
         return [np.asarray(result)]
+
+
+def use_platform(platform: str) -> None:
+    """Let every framework but NumPy use the devices of a platform, such as ``"cuda"``, by default.
+
+    Call it before `load_frameworks`. On an accelerator, JAX multiplies f32 in f32, as the others do;
+    by default it rounds the factors to TF32 on NVIDIA's GPUs.
+    """
+    order = platform if platform == "cpu" else f"{platform},cpu"
+    os.environ["JAX_PLATFORMS"] = order
+    if platform != "cpu":
+        os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # the frameworks share the memory
+    gnomon.config.update("gnomon_platforms", order)
+
+
+def _platform() -> str:
+    return gnomon.devices()[0].platform
+
+
+def _threads(on_cpu: str) -> str:
+    """What computes: the threads on the CPU, or the device."""
+    return on_cpu if _platform() == "cpu" else gnomon.devices()[0].device_kind
 
 
 def _cores() -> int:
@@ -69,13 +92,15 @@ def _gnomon() -> Framework:
         lax,
         gnomon.block_until_ready,
         gnp.asarray,
-        f"small programs in the calling thread, large ones on IREE's pool ({_cores()} cores); "
-        "eager operations are NumPy's",
+        _threads(
+            f"small programs in the calling thread, large ones on IREE's pool ({_cores()} cores); "
+            "eager operations are NumPy's"
+        ),
     )
 
 
 def _jax() -> Framework:
-    # Compare on the CPU only; otherwise, a plugin for another device would be the default.
+    # Compare on the CPU by default, even if JAX has a plugin for another device.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     jax = importlib.import_module("jax")
     return Framework(
@@ -87,7 +112,7 @@ def _jax() -> Framework:
         jax.lax,
         jax.block_until_ready,
         importlib.import_module("jax.numpy").asarray,
-        f"XLA's pool ({_cores()} cores)",
+        _threads(f"XLA's pool ({_cores()} cores)"),
     )
 
 
@@ -107,6 +132,15 @@ def _numpy() -> Framework:
 
 def _torch() -> Framework:
     torch = importlib.import_module("torch")
+    device = _platform()
+    if device != "cpu":
+        torch.set_default_device(device)
+
+    def wait(result: Any) -> Any:
+        if device != "cpu":
+            torch.accelerator.synchronize()
+        return result
+
     return Framework(
         "torch",
         "PyTorch",
@@ -114,9 +148,9 @@ def _torch() -> Framework:
         torch,
         torch,
         None,
-        lambda result: result,
-        lambda value: torch.from_numpy(np.array(value)),
-        f"{torch.get_num_threads()} threads",
+        wait,
+        lambda value: torch.from_numpy(np.array(value)).to(device),
+        _threads(f"{torch.get_num_threads()} threads"),
     )
 
 
@@ -151,4 +185,4 @@ def load_frameworks(names: list[str] | None = None) -> tuple[list[Framework], di
     return found, missing
 
 
-__all__ = ["TITLES", "Framework", "load_frameworks"]
+__all__ = ["TITLES", "Framework", "load_frameworks", "use_platform"]

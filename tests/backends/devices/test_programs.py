@@ -24,6 +24,12 @@ def branch_in_scan(xs: Any) -> Any:
     return lax.scan(step, gnp.float32(1), xs)
 
 
+def sum_of_a_loop(x: Any) -> Any:
+    # Loops with values of several types return one tuple to the compiler's passes.
+    count, factor = lax.fori_loop(0, 5, lambda i, c: (c[0] + i, c[1] * 0.5 + x), (0, x))
+    return count, gnp.sum(factor * x, axis=1), gnp.sum(-factor, axis=0)
+
+
 def third(f: Callable[..., Any]) -> Callable[..., Any]:
     return gn.grad(gn.grad(gn.grad(f)))
 
@@ -33,6 +39,7 @@ NOT_ON_VULKAN = ("wide and narrow dtypes",)
 ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     **{name: program for name, program in PROGRAMS.items() if name not in NOT_ON_VULKAN},
     "branch in scan": (branch_in_scan, (np.float32([1, -1, 0.5, -2, 3]),)),
+    "sum of a loop": (sum_of_a_loop, (normal(3, 4),)),
     "third derivative": (third(gnp.tanh), (np.float32(0.3),)),
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from gnomon.tools.bench.frameworks import load_frameworks
+from gnomon.tools.bench.frameworks import load_frameworks, use_platform
 from gnomon.tools.bench.programs import PROGRAMS, Program
 from gnomon.tools.bench.programs.measure import (
     FIGURES,
@@ -92,6 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--colds", type=int, default=1, help="first calls with an empty cache")
     parser.add_argument("--turns", type=int, default=5, help="turns of each framework")
     parser.add_argument("--turn", type=float, default=0.1, metavar="SECONDS", help="of a turn")
+    parser.add_argument("--platform", default="cpu", metavar="NAME", help="cpu, cuda, ...")
+    parser.add_argument(
+        "--no-warm", action="store_true", help="no first calls from the disk, which take long"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE")
     given = parser.parse_args(arguments)
     try:
@@ -103,13 +107,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         width = max(len(p.name) for p in programs)
         print("\n".join(f"{p.name:{width}}  {p.doc}" for p in programs))
         return 0
+    use_platform(given.platform)
     facts = "\n".join(
         f"- {key}: {value}" for key, value in machine(*load_frameworks(list(FRAMEWORKS))).items()
     )
-    write_bytecode(programs[0])
+    write_bytecode(programs[0], given.platform)
     outcomes = []
     for program in programs:
-        outcome = run_program(program, colds=given.colds, turns=given.turns, turn_s=given.turn)
+        outcome = run_program(
+            program,
+            colds=given.colds,
+            turns=given.turns,
+            turn_s=given.turn,
+            platform=given.platform,
+            warm=not given.no_warm,
+        )
         outcomes.append(outcome)
         ratios = ", ".join(
             f"{figure} {ratio:.2f}" for figure in FIGURES if (ratio := outcome.ratio(figure))

@@ -67,13 +67,17 @@ def _bytecode_folder() -> str:
 class _Process:
     """A process with one program in one framework, after its first call."""
 
-    def __init__(self, program: Program, framework: str, folder: str, file: str | None) -> None:
-        environment = {**os.environ, "GNOMON_CACHE_DIR": folder, "JAX_PLATFORMS": "cpu"}
+    def __init__(
+        self, program: Program, framework: str, platform: str, folder: str, file: str | None = None
+    ) -> None:
+        environment = {**os.environ, "GNOMON_CACHE_DIR": folder}
         environment["JAX_COMPILATION_CACHE_DIR"] = folder
         # Installed packages are compiled to bytecode; a source tree may be in a read-only place.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment["PYTHONPYCACHEPREFIX"] = _bytecode_folder()
-        command = [sys.executable, "-c", _START, program.name, framework, *filter(None, [file])]
+        command = [sys.executable, "-c", _START, program.name, framework, platform]
+        if file is not None:
+            command.append(file)
         # A process that writes much would block on a pipe that is not read.
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115
         self._running = subprocess.Popen(
@@ -110,38 +114,53 @@ class _Process:
         return answer
 
 
-def write_bytecode(program: Program) -> None:
+def write_bytecode(program: Program, platform: str) -> None:
     """Run a program once in each framework, so that no measured process compiles Python."""
     for name in FRAMEWORKS:
         with tempfile.TemporaryDirectory() as folder:
-            _Process(program, name, folder, None).close()
+            _Process(program, name, platform, folder).close()
 
 
-def run_program(program: Program, *, colds: int, turns: int, turn_s: float) -> Outcome:
+def run_program(
+    program: Program,
+    *,
+    colds: int,
+    turns: int,
+    turn_s: float,
+    platform: str = "cpu",
+    warm: bool = True,
+) -> Outcome:
     """Measure a program in every framework.
 
     Args:
       colds: first calls with an empty cache, each in a separate process.
       turns: how often each framework is called for ``turn_s`` seconds, in turns.
+      platform: where it runs.
+      warm: whether to measure first calls from the disk; otherwise the calls are those of the last
+        processes of the cold first calls.
     """
     outcome = Outcome(program)
     samples: dict[str, dict[str, list[float]]] = {
         figure: {name: [] for name in FRAMEWORKS} for figure in FIGURES
     }
     with ExitStack() as stack:
-        folders = {}
+        folders, running = {}, {}
         results: dict[str, list[np.ndarray]] = {}
         for number in range(colds):
             for name in FRAMEWORKS:
                 folders[name] = stack.enter_context(tempfile.TemporaryDirectory())
                 file = str(Path(folders[name]) / "results.npz") if number == 0 else None
                 try:
-                    process = _Process(program, name, folders[name], file)
+                    process = _Process(program, name, platform, folders[name], file)
                 except RuntimeError as error:
                     outcome.errors[name] = str(error)
                     continue
                 samples["cold"][name].append(process.first)
-                process.close()
+                if warm or number < colds - 1:
+                    process.close()
+                else:
+                    stack.callback(process.close)
+                    running[name] = process
                 if file:
                     results[name] = load_results(file)
         if outcome.errors:
@@ -150,9 +169,8 @@ def run_program(program: Program, *, colds: int, turns: int, turn_s: float) -> O
         if problem:
             outcome.errors["agreement"] = problem
             return outcome
-        running = {}
-        for name in FRAMEWORKS:
-            process = _Process(program, name, folders[name], None)
+        for name in FRAMEWORKS if warm else ():
+            process = _Process(program, name, platform, folders[name])
             stack.callback(process.close)
             running[name] = process
             samples["warm"][name].append(process.first)

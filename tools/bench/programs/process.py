@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from gnomon.tools.bench.frameworks import Framework, load_frameworks
+from gnomon.tools.bench.frameworks import Framework, load_frameworks, use_platform
 from gnomon.tools.bench.programs import PROGRAMS
 
 
@@ -56,16 +56,18 @@ def _answer(**facts: Any) -> None:
 
 
 def main(arguments: list[str], base: int | None) -> None:
-    """Run the program of ``[program, framework, file]`` until stdin ends.
+    """Run the program of ``[program, framework, platform, file]`` until stdin ends.
 
     A line of stdin is a duration, the seconds that a turn should take, or ``memory``, which asks
-    for the peak memory. The first answer has the time of the first call; the results go to
+    for the peak memory of the process, which on other platforms than the CPU says nothing and is
+    None. The first answer has the time of the first call; the results go to
     ``file``, if it is given.
 
     Args:
       base: the memory that does not belong to the framework, in bytes.
     """
-    name, framework_name, *files = arguments
+    name, framework_name, platform, *files = arguments
+    use_platform(platform)
     if framework_name != "gnomon":
         # The tools import gnomon, which must not count as memory of another framework.
         base = resident_memory()
@@ -87,7 +89,7 @@ def main(arguments: list[str], base: int | None) -> None:
     _answer(first=first)
     for line in sys.stdin:
         if line.strip() == "memory":
-            peak = resident_memory("VmHWM")
+            peak = resident_memory("VmHWM") if platform == "cpu" else None
             _answer(memory=None if peak is None or base is None else peak - base)
             continue
         once = _seconds(framework, call, 1)

@@ -126,14 +126,10 @@ def _is_equal_along(value: ir.Value, axes: Sequence[int]) -> bool:
 
 def _keeps_places(op: ir.Operation) -> bool:
     """Whether an op computes each element from those of its operands at the same place."""
-    (result, *_), operands = op.results, operands_of(op)
-    shapes = {type_of(x).shape for x in operands} - {()}
-    return (
-        bool(operands)
-        and is_fused(op.name)
-        and shapes == {type_of(result).shape}
-        and (name_of(op) not in ("transpose", "rev", "slice"))
-    )
+    operands = operands_of(op)
+    if not (operands and is_fused(op.name)) or name_of(op) in ("transpose", "rev", "slice"):
+        return False
+    return {type_of(x).shape for x in operands} - {()} == {type_of(op.results[0]).shape}
 
 
 LEGALIZATIONS = (
