@@ -29,7 +29,7 @@ class Framework:
       lax: structured control flow, if the framework has it.
       wait: blocks until every array of a nested result is computed.
       from_numpy: converts a NumPy array to an array of the framework.
-      threads: a description of the threads that it uses by default.
+      threads: a description of the threads that it uses by default, or of the device.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Framework:
 def use_platform(platform: str) -> None:
     """Let every framework but NumPy use the devices of a platform, such as ``"cuda"``, by default.
 
-    Call it before `load_frameworks`. On an accelerator, JAX multiplies f32 in f32, as the others do;
+    Call it before `load_frameworks`. On an accelerator JAX multiplies f32 in f32, as the others do;
     by default it rounds the factors to TF32 on NVIDIA's GPUs.
     """
     order = platform if platform == "cpu" else f"{platform},cpu"

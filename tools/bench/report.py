@@ -51,7 +51,7 @@ def machine(frameworks: Sequence[Framework], missing: dict[str, str]) -> dict[st
     if hasattr(os, "getloadavg"):
         facts["load"] = f"{os.getloadavg()[0]:.1f} when the first round began"
     for framework in frameworks:
-        facts[framework.title] = f"{framework.version}; threads: {framework.threads}"
+        facts[framework.title] = f"{framework.version}; {framework.threads}"
     for name, reason in missing.items():
         facts[TITLES[name]] = reason
     return facts

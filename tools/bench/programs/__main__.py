@@ -111,8 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     facts = "\n".join(
         f"- {key}: {value}" for key, value in machine(*load_frameworks(list(FRAMEWORKS))).items()
     )
-    write_bytecode(programs[0], given.platform)
-    outcomes = []
+    try:
+        write_bytecode(programs[0], given.platform)
+    except RuntimeError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    outcomes: list[Outcome] = []
+    text = ""
     for program in programs:
         outcome = run_program(
             program,
@@ -127,10 +132,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{figure} {ratio:.2f}" for figure in FIGURES if (ratio := outcome.ratio(figure))
         )
         print(f"{program.name}: {ratios or outcome.errors}", file=sys.stderr, flush=True)
-    text = f"{facts}\n\n{as_markdown(outcomes)}"
+        text = f"{facts}\n\n{as_markdown(outcomes)}"
+        if given.output:  # after each program, so that a run that is cut short leaves a table
+            given.output.write_text(text, encoding="utf-8")
     print(text)
-    if given.output:
-        given.output.write_text(text, encoding="utf-8")
     return 1 if any(outcome.errors for outcome in outcomes) else 0
 
 

@@ -72,6 +72,7 @@ class _Process:
     ) -> None:
         environment = {**os.environ, "GNOMON_CACHE_DIR": folder}
         environment["JAX_COMPILATION_CACHE_DIR"] = folder
+        environment["JAX_TRACEBACK_FILTERING"] = "off"  # errors end with their message
         # Installed packages are compiled to bytecode; a source tree may be in a read-only place.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment["PYTHONPYCACHEPREFIX"] = _bytecode_folder()
