@@ -43,7 +43,7 @@ def _workload(name: str, doc: str, function: Any) -> Workload:
 
     def plain(framework: Framework) -> Case:
         x, y = _inputs(framework)
-        return Case(lambda: function(framework, x, y))
+        return Case(lambda: framework.wait(function(framework, x, y)))
 
     setups = {**like_jax(compiled), "numpy": plain, "torch": plain}
     # The tolerance is for a sum of 25 million numbers in another order.

@@ -120,7 +120,7 @@ def _step_torch(framework: Framework) -> Case:
         gradient = torch.autograd.grad(value, leaves)
         with torch.no_grad():
             moved = [p - RATE * g for p, g in zip(leaves, gradient, strict=True)]
-        return value, moved
+        return framework.wait((value, moved))
 
     return Case(step)
 
@@ -168,7 +168,7 @@ def _per_example_torch(framework: Framework) -> Case:
     gradients = torch.func.vmap(
         torch.func.grad(lambda p, x, y: _torch_loss(torch, p, x, y)), (None, 0, 0)
     )
-    return Case(lambda: gradients(params, x, y))
+    return Case(lambda: framework.wait(gradients(params, x, y)))
 
 
 WORKLOADS = (
