@@ -332,6 +332,13 @@ KNOWN = (
         elsewhere=r"(lambda x, *a, **k: \g<0>(x if x.size else "
         r"gnp.ones([max(n, 1) for n in x.shape], x.dtype), *a, **k))",
     ),
+    Known(
+        "jax values",
+        r"\b\w+\.(rel_entr|kl_div)(?=\()",
+        r"^inf instead of nan",
+        "JAX's rel_entr of nan is inf; SciPy's and ours are nan",
+        elsewhere=r"(lambda p, q: \g<0>(gnp.where(p != p, 1, p), gnp.where(q != q, 1, q)))",
+    ),
 )
 
 
