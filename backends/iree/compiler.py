@@ -54,7 +54,12 @@ from gnomon.backends.iree.targets import (
     host_fingerprint,
     linking_flags,
 )
-from gnomon.backends.iree.worker import ALLOCATE_AT_THE_CALL, KERNELS_APART, OWN_FLAGS
+from gnomon.backends.iree.worker import (
+    ALLOCATE_AT_THE_CALL,
+    CHECK_PARTIAL_RESULTS,
+    KERNELS_APART,
+    OWN_FLAGS,
+)
 
 __all__ = [
     "DEFAULT_CACHE",
@@ -154,6 +159,8 @@ def compile_flags(target: Target, options: CompileOptions) -> list[str]:
     flags.append(f"--iree-execution-model={EXECUTION_MODELS[options.execution_model]}")
     if target.capabilities.host_memory:
         flags.append(ALLOCATE_AT_THE_CALL)
+    if target.code in ("ptx", "hsaco"):
+        flags.append(CHECK_PARTIAL_RESULTS)
     # Joining the kernels' objects needs a linker, and their calls of the C library need a loader.
     if (
         options.kernels_apart

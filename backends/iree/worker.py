@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALLOCATE_AT_THE_CALL",
+    "CHECK_PARTIAL_RESULTS",
     "KERNELS_APART",
     "OWN_FLAGS",
     "main",
@@ -50,10 +51,13 @@ __all__ = [
 
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
 _SOURCES_PHASE, _TARGETS_PHASE = b"executable-sources", b"executable-targets"
+_CONFIGURED_PHASE = b"executable-configurations"
 # Flags with this prefix are for this worker, not for the compiler.
 OWN_FLAGS = "--gnomon-"
 # For programs in the memory of the host.
 ALLOCATE_AT_THE_CALL = "--gnomon-allocate-at-the-call"
+# For GPUs whose kernels have lanes and subgroups; see `partial_results`.
+CHECK_PARTIAL_RESULTS = "--gnomon-check-partial-results"
 # For this machine's processor, with a linker; see `kernels`.
 KERNELS_APART = "--gnomon-kernels-apart"
 # Threads compile kernels in parallel. With fewer kernels than this, and before kernels are formed,
@@ -170,6 +174,17 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
                 print(f"error: {error}", file=sys.stderr, flush=True)
                 return {"ok": False, "stage": "kernels"}, b""
             after = _TARGETS_PHASE if objects else _SOURCES_PHASE
+        if CHECK_PARTIAL_RESULTS in own:
+            ir.set_phases(invocation._inv_p, after, _CONFIGURED_PHASE)
+            if not invocation.execute():
+                return {"ok": False, "stage": "compile"}, b""
+            try:
+                with ir.module_of(invocation._inv_p) as module:
+                    _load_module("partial_results").check(ir, module)
+            except ValueError as error:
+                print(f"error: {error}", file=sys.stderr, flush=True)
+                return {"ok": False, "stage": "reductions"}, b""
+            after = _CONFIGURED_PHASE
         # Kernels that were compiled separately had several processes instead of threads.
         ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
         ir.set_phases(invocation._inv_p, after, _END)

@@ -48,6 +48,7 @@ from gnomon.backends.iree.legalize.reductions import (
     fourier,
     pads,
     positions,
+    stepwise,
     sums,
     sums_of_products,
     windows,
@@ -82,6 +83,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *closed_expressions.LEGALIZATIONS,
         # Loops over closed expressions have been folded already.
         *rolled_chains.LEGALIZATIONS,
+        *stepwise.LEGALIZATIONS,
         *sums_of_products.LEGALIZATIONS,
         # Barriers that split long expressions split wide ones too.
         *stored_values.LEGALIZATIONS,

@@ -30,6 +30,12 @@ def sum_of_a_loop(x: Any) -> Any:
     return count, gnp.sum(factor * x, axis=1), gnp.sum(-factor, axis=0)
 
 
+def sums_of_pairs(x: Any, y: Any) -> Any:
+    # IREE would lose partial sums of subgroups on CUDA: see `legalize.reductions.stepwise`.
+    pairs = x[:, :, None] + y
+    return gnp.sum(pairs, (1, 2)), gnp.max(pairs * x[:, :, None], (0, 1, 2)), gnp.var(pairs)
+
+
 def third(f: Callable[..., Any]) -> Callable[..., Any]:
     return gn.grad(gn.grad(gn.grad(f)))
 
@@ -40,6 +46,7 @@ ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     **{name: program for name, program in PROGRAMS.items() if name not in NOT_ON_VULKAN},
     "branch in scan": (branch_in_scan, (np.float32([1, -1, 0.5, -2, 3]),)),
     "sum of a loop": (sum_of_a_loop, (normal(3, 4),)),
+    "sums of pairs": (sums_of_pairs, (normal(8, 32), normal(8, 32, 3))),
     "third derivative": (third(gnp.tanh), (np.float32(0.3),)),
 }
 

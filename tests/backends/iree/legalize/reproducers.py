@@ -298,6 +298,11 @@ REPRODUCERS = {
     "sums-of-products": Reproducer(
         lambda x: gnp.sum(-x, 1), (np.ones((128, 128), f32),), target="cuda:sm_80"
     ),
+    "stepwise-reductions": Reproducer(
+        lambda x, y: gnp.sum(x[:, :, None] + y, (1, 2)),
+        (np.ones((64, 256), f32), np.ones((64, 256, 3), f32)),
+        target="cuda:sm_80",
+    ),
     # Vectors of 32 bytes and fewer make a kernel that is only a little larger.
     "sums-of-factors": Reproducer(
         lambda x, y: gnp.sum(x * y, 0),
