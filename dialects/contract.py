@@ -198,6 +198,9 @@ class Op:
       inline: for region ops that are defined by their first body (the other bodies are rules for
         it): the values that replace the op after all transformations,
         ``inline(inst) -> values``. Only the first body is evaluated.
+      narrow: for ops that another op or other parameters can replace if some results are unused:
+        the values of the used results, ``narrow(inst, used) -> values``, or ``None`` if all that
+        is computed is needed.
       collective: whether the batching rule also applies when no operand is batched.
       terminator: whether the op terminates a body.
       effects: whether the op has effects besides its results (it prints, it calls back): no pass
@@ -222,6 +225,7 @@ class Op:
     sharding: Rule | None = None
     linearize: Rule | None = None
     inline: Rule | None = None
+    narrow: Rule | None = None
     collective: bool = False
     terminator: bool = False
     effects: bool = False

@@ -1,9 +1,11 @@
-"""``drop-unused-results``: narrow region ops to the results that are used.
+"""``drop-unused-results``: narrow ops to the results that are used.
 
 Upstream's dead-code elimination drops an op or keeps it whole. A loop with one used carry still
 computes the others and stacks every result, such as the primal results of a differentiated scan.
 This pass removes from ``gnomon.switch``, ``gnomon.while`` and ``gnomon.scan`` the unused results,
-the carries on which only unused results depend, and then the operands that no body reads.
+the carries on which only unused results depend, and then the operands that no body reads. Other
+ops whose results cost extra say by their facet ``narrow`` what computes fewer, such as eigenvalues
+without vectors.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from gnomon.dialects.body import PACK, TERMINATORS, Body, is_unpacking, operands_of, results_of
-from gnomon.dialects.contract import bodies_of, has_effects, params_of
+from gnomon.dialects.contract import REGISTRY, bodies_of, has_effects, instance_of, params_of
 from gnomon.dialects.control_flow import scan, switch, while_
 from gnomon.dialects.control_flow.bodies import (
     chosen,
@@ -29,7 +31,7 @@ from gnomon.dialects.mlir import ir
 
 
 def drop_unused_results(program: Program) -> None:
-    """Narrow all region ops of a program in place."""
+    """Narrow all ops of a program in place."""
     for function in program.functions:
         body = program.body(symbol_name(function))
         # Narrowing an inner op may leave an operand of the outer op unused, so iterate.
@@ -38,10 +40,10 @@ def drop_unused_results(program: Program) -> None:
 
 
 def _narrow(body: Body) -> bool:
-    """Drop dead ops and narrow region ops, at any depth; return whether an op was narrowed."""
+    """Drop dead ops and narrow others, at any depth; return whether an op was narrowed."""
     changed = False
     for op in reversed([op.operation for op in body.block.operations]):
-        rule = _RULES.get(op.name)
+        rule = _rule_of(op)
         if _is_dead(op):
             op.erase()
             continue
@@ -57,6 +59,13 @@ def _narrow(body: Body) -> bool:
         for inner in bodies_of(holder) if holder is not None else ():
             changed |= _narrow(inner)
     return changed
+
+
+def _rule_of(op: ir.Operation) -> Narrowing | None:
+    definition = REGISTRY.get(op.name)
+    if definition is not None and definition.narrow is not None:
+        return _narrow_plain
+    return _RULES.get(op.name)
 
 
 def _is_dead(op: ir.Operation) -> bool:
@@ -160,11 +169,22 @@ def _narrow_scan(op: ir.Operation, used: list[bool]) -> Replacement | None:
     return values, results
 
 
+def _narrow_plain(op: ir.Operation, used: list[bool]) -> Replacement | None:
+    if all(used):
+        return None
+    inst = instance_of(op)
+    assert inst.op.narrow is not None
+    values = inst.op.narrow(inst, used)
+    return None if values is None else (values, used)
+
+
 def _cut(mask: list[bool], at: int) -> tuple[list[bool], list[bool]]:
     return mask[:at], mask[at:]
 
 
-_RULES: dict[str, Callable[[ir.Operation, list[bool]], Replacement | None]] = {
+Narrowing: TypeAlias = "Callable[[ir.Operation, list[bool]], Replacement | None]"
+
+_RULES: dict[str, Narrowing] = {
     switch.full_name: _narrow_switch,
     while_.full_name: _narrow_while,
     scan.full_name: _narrow_scan,

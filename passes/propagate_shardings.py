@@ -298,8 +298,9 @@ def _sharding_constraint(use: Use) -> list[Split]:
 
 
 _MATRICES = (
-    "cholesky eigh eig lu lu_pivots_to_permutation pinv geqrf householder_product qr schur solve "
-    "slogdet det cofactors svd triangular_solve tridiagonal_solve hessenberg tridiagonal"
+    "cholesky eigh eigvalsh eig lu lu_pivots_to_permutation pinv geqrf householder_product qr "
+    "schur solve slogdet det cofactors svd triangular_solve tridiagonal_solve hessenberg "
+    "tridiagonal"
 )
 _RESIZED = (
     "slice pad concatenate reduce_window_sum reduce_window_max reduce_window_min "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values
@@ -72,6 +74,12 @@ def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]:
     return [ds, du, adjoint(dv)]
 
 
+def _narrow(inst: Instance, used: Sequence[bool]) -> list[ir.Value] | None:
+    if not used[0] or any(used[1:]):
+        return None
+    return inst.op.build(inst.operands, {**inst.params, "compute_uv": False})
+
+
 def _sums(s: ir.Value, type_: TensorType) -> ir.Value:
     """``s[i] + s[j]`` off the diagonal, 1 on it."""
     sums = ops.add(as_rows(s, type_), as_columns(s, type_))
@@ -114,5 +122,6 @@ svd = Op(
     transpose=NOT_LINEAR,
     batch=batch_leading,
     sharding=sharding_rules.batch_dimensions,
+    narrow=_narrow,
     lower=on_host,
 )

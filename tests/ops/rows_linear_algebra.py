@@ -369,6 +369,20 @@ def _eigh(label: str, *shape: int, lower: bool = True) -> Row:
     )
 
 
+def _eigvalsh(label: str, *shape: int, lower: bool = True) -> Row:
+    return Row(
+        "eigvalsh",
+        (Operand(shape),),
+        lambda x: np.linalg.eigvalsh(_spread_array(x)),
+        {"lower": lower},
+        dtypes=LAPACK,
+        differentiable=(0,),
+        ulps=256.0,
+        label=label,
+        around=lambda op, x: op(_spread(x)),
+    )
+
+
 def _eig(label: str, *shape: int, left: bool = False, right: bool = False) -> Row:
     def reference(x: np.ndarray) -> list[np.ndarray]:
         x = _raised_array(x)
@@ -558,6 +572,9 @@ ROWS = [
     _eigh("", 3, 3),
     _eigh("upper", 2, 3, 3, lower=False),
     _eigh("one", 1, 1),
+    _eigvalsh("", 3, 3),
+    _eigvalsh("upper", 2, 3, 3, lower=False),
+    _eigvalsh("one", 1, 1),
     _eig("", 3, 3, right=True),
     _eig("values", 2, 3, 3),
     _eig("both", 3, 3, left=True, right=True),

@@ -42,6 +42,7 @@ def factorizations(a):
         "svd": tuple(gnp.linalg.svd(a)),
         "pinv": gnp.linalg.pinv(a),
         "eigh": tuple(gnp.linalg.eigh(positive)),
+        "eigvalsh": gnp.linalg.eigvalsh(positive),
         "eig": tuple(lax.linalg.eig(a)),
         "schur": lax.linalg.schur(a),
         "hessenberg": lax.linalg.hessenberg(a),

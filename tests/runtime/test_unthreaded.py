@@ -70,6 +70,7 @@ def test_square_matrices(dtype: Any, batch: tuple[int, ...], below: bool) -> Non
         values, vectors = unthreaded.eigh(half, uplo)  # type: ignore[arg-type]
         assert_close(values, np.linalg.eigvalsh(half, uplo))  # type: ignore[call-overload]
         assert_close(a @ vectors, vectors * values[..., None, :])
+        assert_close(unthreaded.eigvalsh(half, uplo), values)  # type: ignore[arg-type]
     n = rows("cholesky", below)
     a = positive(*batch, n, dtype=dtype)
     assert unthreaded.applies("cholesky", a) is not below

@@ -48,9 +48,9 @@ EXTREMA = _names(
 ROUNDED = _names("add sub mul div sqrt square convert fma")
 # Ops that combine many operand elements in each result: errors are relative to the largest.
 NORMWISE = _names(
-    "cholesky cofactors conv_general_dilated det dot_general eig eigh fft geqrf hessenberg "
-    "householder_product lu pinv qr schur slogdet solve svd triangular_solve tridiagonal "
-    "tridiagonal_solve"
+    "cholesky cofactors conv_general_dilated det dot_general eig eigh eigvalsh fft geqrf "
+    "hessenberg householder_product lu pinv qr schur slogdet solve svd triangular_solve "
+    "tridiagonal tridiagonal_solve"
 )
 
 # The largest perturbation of an element of a result, in units in the last place.

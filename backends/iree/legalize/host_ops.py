@@ -35,6 +35,7 @@ HOST_OPS: dict[str, str] = {
     "gnomon.svd": _LAPACK,
     "gnomon.pinv": _LAPACK,
     "gnomon.eigh": _LAPACK,
+    "gnomon.eigvalsh": _LAPACK,
     "gnomon.eig": _LAPACK,
     "gnomon.schur": _LAPACK,
     "gnomon.hessenberg": _LAPACK,

@@ -335,10 +335,14 @@ def _determinant(a: ir.Value) -> ir.Value:
 # ------------------------------------------------------------------------------------ eigenvalues
 
 
+def _eigvalsh(inst: Instance) -> list[ir.Value]:
+    return _eigh(inst)[1:]
+
+
 def _eigh(inst: Instance) -> list[ir.Value]:
     type_ = inst.operand_types[0]
     if not type_.shape[-1]:
-        return [zeros(t) for t in inst.result_types]
+        return [zeros(type_), zeros(TensorType(type_.shape[:-1], real_dtype(type_.dtype)))]
     a = inst.operand if inst.params["lower"] else adjoint(inst.operand)
     below = lower_triangle(a, -1)
     a = ops.add(below, adjoint(below))
@@ -369,4 +373,5 @@ RULES: dict[str, Rule] = {
     "gnomon.pinv": _pinv,
     "gnomon.cofactors": _cofactors,
     "gnomon.eigh": _eigh,
+    "gnomon.eigvalsh": _eigvalsh,
 }

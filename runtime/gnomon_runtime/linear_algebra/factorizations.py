@@ -40,6 +40,16 @@ def eigh(a: np.ndarray, *, lower: bool) -> tuple[np.ndarray, np.ndarray]:
     return found
 
 
+def eigvalsh(a: np.ndarray, *, lower: bool) -> np.ndarray:
+    """Ascending eigenvalues of Hermitian matrices."""
+
+    def factor(a: np.ndarray) -> np.ndarray:
+        return unthreaded.eigvalsh(a, "L" if lower else "U")
+
+    found: np.ndarray = by_member(factor, a, lambda: nan_like((a.shape[-1],), real_dtype(a.dtype)))
+    return found
+
+
 def eig(
     a: np.ndarray, *, compute_left: bool, compute_right: bool, enable_eigvec_derivs: bool
 ) -> tuple[np.ndarray, ...]:

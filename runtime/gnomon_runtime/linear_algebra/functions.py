@@ -24,6 +24,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "det": unthreaded.det,
         "eig": factorizations.eig,
         "eigh": factorizations.eigh,
+        "eigvalsh": factorizations.eigvalsh,
         "geqrf": factorizations.geqrf,
         "hessenberg": reflectors.to_hessenberg,
         "householder_product": reflectors.product,

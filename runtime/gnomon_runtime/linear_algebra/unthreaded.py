@@ -35,6 +35,7 @@ __all__ = [
     "eig",
     "eigh",
     "eigvals",
+    "eigvalsh",
     "geqrf",
     "most_elements",
     "qr",
@@ -219,14 +220,27 @@ def eigh(a: np.ndarray, uplo: Literal["L", "U"]) -> tuple[np.ndarray, np.ndarray
     if not applies("eigh", a):
         values, vectors = np.linalg.eigh(a, uplo)
         return values, vectors
+    values, x = _syevd(a, b"V", uplo)
+    values, vectors = _results(a, values, _transposed(x))
+    return values, vectors
+
+
+def eigvalsh(a: np.ndarray, uplo: Literal["L", "U"]) -> np.ndarray:
+    """See `numpy.linalg.eigvalsh`."""
+    if not applies("eigh", a):
+        return np.linalg.eigvalsh(a, uplo)
+    return _results(a, _syevd(a, b"N", uplo)[0])[0]
+
+
+def _syevd(a: np.ndarray, job: bytes, uplo: Literal["L", "U"]) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues, and for the job ``V`` the columns of eigenvectors."""
     n, x = a.shape[-1], _columns(a)
     is_complex = x.dtype.kind == "c"
     values = np.empty((len(x), n))
     work = [_Work(x.dtype), *([_Work(_DOUBLE)] if is_complex else []), _Work(_INT)]
     name = "heevd" if is_complex else "syevd"
-    _call(name, x.dtype, b"V", uplo.encode(), n, x, n, values, *work)
-    values, vectors = _results(a, values, _transposed(x))
-    return values, vectors
+    _call(name, x.dtype, job, uplo.encode(), n, x, n, values, *work)
+    return values, x
 
 
 def eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

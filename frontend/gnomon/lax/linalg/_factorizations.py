@@ -143,13 +143,19 @@ def eigh(
       >>> w
       Array([1., 3.], dtype=float32)
     """
-    if symmetrize_input:
-        a = symmetrized("eigh", x)
-    else:
-        a = as_matrix("eigh", x, square=True)
+    a = _as_hermitian(x, symmetrize_input)
     check_whole("eigh", subset_by_index, a.shape[-1])
     vectors, values = bind(ops.eigh, a, lower=bool(lower))
     return vectors, values
+
+
+def eigenvalues(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Array:
+    """The second result of `eigh`, without the first."""
+    return bind(ops.eigvalsh, _as_hermitian(x, symmetrize_input), lower=bool(lower))
+
+
+def _as_hermitian(x: ArrayLike, symmetrize: bool) -> Array:
+    return symmetrized("eigh", x) if symmetrize else as_matrix("eigh", x, square=True)
 
 
 def check_whole(function: str, subset: tuple[int, int] | None, count: int) -> None:

@@ -11,7 +11,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.lax import linalg as lax_linalg
 from gnomon.lax._creation import converted
-from gnomon.lax.linalg._factorizations import geqrf
+from gnomon.lax.linalg._factorizations import eigenvalues, geqrf
 from gnomon.numpy._dispatch import broadcast_to_shape
 from gnomon.numpy._manipulation import expand_dims, matrix_transpose
 from gnomon.numpy._taking import take_along_axis
@@ -101,14 +101,14 @@ def svd(
 
 
 def _hermitian_svd(x: Array, compute_uv: bool) -> Any:
+    if not compute_uv:
+        return lax.rev(lax.sort(lax.abs(eigenvalues(x))), (x.ndim - 2,))
     vectors, values = lax_linalg.eigh(x)
     size = lax.abs(values)
     rank = values.ndim
     places = lax.broadcasted_iota(np.dtype(np.int32), values.shape, rank - 1)
     ordered, places = lax.sort((size, places), dimension=rank - 1, num_keys=1)
     ordered = lax.rev(ordered, (rank - 1,))
-    if not compute_uv:
-        return ordered
     places = lax.rev(places, (rank - 1,))
     signs = take_along_axis(lax.sign(values), places, axis=-1)
     u = take_along_axis(vectors, expand_dims(places, -2), axis=-1)
@@ -170,10 +170,8 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
       >>> gnp.linalg.eigh(gnp.array([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
       Array([1., 3.], dtype=float32)
     """
-    if UPLO not in (None, "L", "U"):
-        raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {UPLO}")
     vectors, values = lax_linalg.eigh(
-        inexact("eigh", a), lower=UPLO != "U", symmetrize_input=symmetrize_input
+        inexact("eigh", a), lower=_is_lower(UPLO), symmetrize_input=symmetrize_input
     )
     return EighResult(values, vectors)
 
@@ -186,7 +184,15 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
       >>> gnp.linalg.eigvalsh(gnp.array([[2.0, 1.0], [1.0, 2.0]]))
       Array([1., 3.], dtype=float32)
     """
-    return eigh(a, UPLO, symmetrize_input=symmetrize_input).eigenvalues
+    return eigenvalues(
+        inexact("eigvalsh", a), lower=_is_lower(UPLO), symmetrize_input=symmetrize_input
+    )
+
+
+def _is_lower(triangle: str | None) -> bool:
+    if triangle not in (None, "L", "U"):
+        raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {triangle}")
+    return triangle != "U"
 
 
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:

@@ -12,6 +12,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.lax import linalg as lax_linalg
+from gnomon.lax.linalg._factorizations import eigenvalues
 from gnomon.numpy._arguments import promoted
 from gnomon.numpy._dispatch import broadcast_to_shape
 from gnomon.numpy._indexing import getitem
@@ -135,8 +136,11 @@ def eigh(
         raise NotImplementedError("Only the type=1 case of eigh is implemented.")
     if eigvals is not None:
         raise NotImplementedError("Only the eigvals=None case of eigh is implemented.")
-    vectors, values = lax_linalg.eigh(inexact("eigh", a), lower=lower)
-    return values if eigvals_only else (values, vectors)
+    x = inexact("eigh", a)
+    if eigvals_only:
+        return eigenvalues(x, lower=lower)
+    vectors, values = lax_linalg.eigh(x, lower=lower)
+    return values, vectors
 
 
 def eigh_tridiagonal(
