@@ -196,10 +196,12 @@ def jvp_extremal(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Va
     x, _, u = inst.operands
     (out,) = outs
     one = full(inst.type, 1)
-    attained = ops.eq(x, out)
+    # A nan is not equal to itself, so elements that no update reaches are told by their number.
+    reached = _scatter_add_like(inst, zeros(inst.type), full_like(u, 1))
+    attained = ops.or_(ops.eq(x, out), ops.eq(reached, zeros(inst.type)))
     attaining = ops.eq(u, _read_back(inst, out, 0))
     count = _scatter_add_like(inst, _masked(attained, one), _masked(attaining, full_like(u, 1)))
-    # Nothing attains a nan, whose derivative is 0.
+    # Nothing attains a nan that an update reaches; its derivative is 0.
     count = ops.max(count, one)
     kept = zeros(inst.type) if operand is None else _masked(attained, ops.div(operand, count))
     if updates is None:

@@ -732,7 +732,7 @@ def test_the_indices_of_a_traced_mask_need_a_size() -> None:
 
 @pytest.mark.parametrize("method", ["max", "min"])
 def test_extrema_at_indices_have_jax_derivatives_at_nan(method: str) -> None:
-    x = np.array([np.nan, 1, 2, np.nan, 5], np.float32)
+    x = np.array([np.nan, 1, 2, np.nan, 5, np.nan], np.float32)  # no update reaches the last
     y = np.array([1, 1, np.nan, np.nan], np.float32)
 
     def f(m: Any, x: Any, y: Any) -> Any:
