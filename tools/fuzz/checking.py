@@ -339,6 +339,22 @@ KNOWN = (
         "JAX's rel_entr of nan is inf; SciPy's and ours are nan",
         elsewhere=r"(lambda p, q: \g<0>(gnp.where(p != p, 1, p), gnp.where(q != q, 1, q)))",
     ),
+    Known(
+        "jax values",
+        r"gnp\.eye\(",
+        r"^inf instead of -inf",
+        "XLA makes a product with an identity matrix a selection, without negative zeros; JAX's "
+        "product op by op has them, like ours",
+        op_by_op=True,
+    ),
+    Known(
+        "jax values",
+        r"(?s)(?=.*\b(nan)?(reduce_)?(max|min)\()(?=.*\bgn\.(grad|vjp|jac\w+|hessian)\()",
+        r"^nan instead of ",
+        "XLA computes the operand of an extremum twice, with different roundings, so that none of "
+        "its elements attains it; JAX's derivative op by op is like ours",
+        op_by_op=True,
+    ),
 )
 
 
