@@ -255,7 +255,7 @@ KNOWN = (
     ),
     Known(
         "jax values",
-        r"(?s)(?=.*\bcum(min|max)\()(?=.*\bgn\.(grad|hessian|jacrev|vjp)\()",
+        r"(?s)(?=.*(\bcum|\]\.)(min|max)\()(?=.*\bgn\.(grad|hessian|jacrev|vjp)\()",
         r"nan instead of -?0\.0",
         "JAX multiplies a cotangent that is nan by 0 where an element is not chosen",
     ),
