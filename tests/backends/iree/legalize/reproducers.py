@@ -295,6 +295,11 @@ REPRODUCERS = {
         lambda x: x // u8(3), (np.arange(8, dtype=u8),), target=PORTABLE
     ),
     "values-read-across": Reproducer(lambda x: x / x.sum(0), (SQUARE,), 1e-6, PORTABLE),
+    "reductions-read-by-more": Reproducer(
+        lambda x, c: x + (c * c).sum(1),
+        (np.ones((65536, 16), f32), np.ones((16, 8), f32)),
+        measure=Measure.CPU_SECONDS,
+    ),
     "sums-of-products": Reproducer(
         lambda x: gnp.sum(-x, 1), (np.ones((128, 128), f32),), target="cuda:sm_80"
     ),

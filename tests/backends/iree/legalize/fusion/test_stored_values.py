@@ -70,6 +70,27 @@ def test_processors_fuse_them() -> None:
     assert _barriers(iree_backend("cpu"), STORED["quotients by sums of columns"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("function", "barriers"),
+    [
+        (lambda x: gnp.zeros((64, 32)) * x[0, 0] + (x[:, :4] * 2).sum(1), 1),
+        (lambda x: gnp.zeros((3, 64, 32)) + gnp.sqrt(x.max(1)) * x[0, 0], 1),
+        (lambda x: gnp.zeros((64, 32)) * x[0, 0] + gnp.argmin(x, 1), 1),
+        (lambda x: gnp.zeros((32, 64)) * x[0, 0] + x.sum(1)[:, None], 0),  # as in a softmax
+        (lambda x: x / x.sum(0), 0),  # no more elements than are read
+        (lambda x: x.sum(0) * 2, 0),
+        (lambda x: gnp.zeros((64, 32)) * x[0, 0] + x[0] * 2, 0),  # nothing is reduced
+    ],
+)
+def test_processors_store_reductions_that_rows_of_larger_arrays_read(
+    function: Callable[[Any], Any], barriers: int
+) -> None:
+    assert _barriers(iree_backend("cpu"), function) == barriers
+    x = np.random.default_rng(0).uniform(1, 2, (32, 32)).astype(np.float32)
+    (expected,) = Evaluator(_parsed(_text(function, x)))("main", x)
+    assert_near(gn.jit(function)(x), np.asarray(expected), ROUNDINGS)
+
+
 @pytest.mark.vulkan
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [32, 300])
