@@ -259,10 +259,18 @@ def _jvp_extremum(place: str) -> Rule:
         if type_.size == 0 or inst.type.size == 0:
             return [None]
         places = getattr(ops, place)(x, **inst.params)
-        read = take(reshape(t, (type_.size,)), reshape(places, (inst.type.size,)), 0, mode="fill")
+        flat, read_at = reshape(t, (type_.size,)), reshape(places, (inst.type.size,))
+        read = take(flat, read_at, 0, mode="fill", unique=not _overlap(inst.params))
         return [reshape(read, inst.type.shape)]
 
     return rule
+
+
+def _overlap(params: Mapping[str, Any]) -> bool:
+    """Whether an element may be in several windows."""
+    names = "window_dimensions", "window_strides", "window_dilation"
+    windows = zip(*(params[name] for name in names), strict=True)
+    return any(stride < (size - 1) * dilation + 1 for size, stride, dilation in windows)
 
 
 REAL = (BOOL, *INTEGER, *FLOATING)

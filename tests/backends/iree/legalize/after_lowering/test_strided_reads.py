@@ -56,3 +56,30 @@ def test_other_processors(target: str) -> None:
         compiled = gn.jit(lambda x, i: x[i][::2] + 1).lower(x, i).compile(target=target)
         if not incompatibility(find_target(target)):
             np.testing.assert_array_equal(np.asarray(compiled(x, i)), np.arange(11.0)[::-2] + 1)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gathered_bools_are_read_in_both_directions(axis: int) -> None:
+    x = np.random.default_rng(0).integers(0, 2, (2, 9)).astype(bool)
+
+    def f(p: Any, x: Any, i: Any) -> Any:
+        rows = x[i]
+        return gnp.where(p, rows, gnp.flip(rows, axis)), gnp.flip(rows, axis)
+
+    i = np.array([1, 0], np.int32)
+    for p in (True, False):
+        chosen, reversed_ = gn.jit(f)(p, x, i)
+        np.testing.assert_array_equal(chosen, x[i] if p else np.flip(x[i], axis))
+        np.testing.assert_array_equal(reversed_, np.flip(x[i], axis))
+
+
+def test_gathered_bools_are_reversed_in_a_branch() -> None:
+    x = np.random.default_rng(0).integers(0, 2, (1, 9)).astype(bool)
+
+    def f(p: Any, x: Any) -> Any:
+        rows = gnp.insert(x, 0, 1, axis=0)
+        return lax.cond(p, lambda r: r, lambda r: r[::-1], rows)
+
+    rows = np.insert(x, 0, 1, axis=0)
+    for p in (True, False):
+        np.testing.assert_array_equal(gn.jit(f)(p, x), rows if p else rows[::-1])
