@@ -355,6 +355,13 @@ KNOWN = (
         "its elements attains it; JAX's derivative op by op is like ours",
         op_by_op=True,
     ),
+    Known(
+        "jax types",
+        r"\b(special\.\w+|gnp\.(hypot|sinc|deg2rad|rad2deg|degrees|radians|heaviside|logaddexp2|"
+        r"spacing|is(pos|neg)?inf|iscomplex|isreal|array_equ\w+|logical_\w+))\(",
+        r"^\((\(.*\), '\w+', )False\) instead of \(\1True\)$",
+        "results of these functions are weakly typed if all arguments are; see docs/differences.md",
+    ),
 )
 
 
