@@ -362,6 +362,13 @@ KNOWN = (
         r"^\((\(.*\), '\w+', )False\) instead of \(\1True\)$",
         "results of these functions are weakly typed if all arguments are; see docs/differences.md",
     ),
+    Known(
+        "jax values",
+        r"\bslinalg\.expm(?=\()",
+        r" instead of ",
+        "JAX's expm of a float32 matrix loses digits if its norm is far above 1; SciPy's does not",
+        elsewhere=r"(lambda x, *a, **k: \g<0>(x / (1 + gnp.sum(gnp.abs(x))), *a, **k))",
+    ),
 )
 
 
