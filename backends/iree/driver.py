@@ -53,8 +53,8 @@ _HOST_DRIVERS = ("local-sync", "local-task")
 
 # The threads of the pool look for work for 20 us before they sleep, so the next kernel of a program
 # need not wake them: the median time of 19 programs is 5 % lower on two cores, k-means takes 1.6 ms
-# instead of 2.2, and a layer normalization 0.21 instead of 0.29. Longer than that, they take the cores
-# from other threads.
+# instead of 2.2, and a layer normalization 0.21 instead of 0.29. For longer, they would take the
+# cores from other threads.
 _HOST_FLAGS = ("--task_worker_spin_us=20",)
 
 # The requirements of each driver, for the error that is raised if it is missing.
