@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "loses_partial_results"]
 
-_BASIS = r"_basis = \[\[([0-9, ]*)\], \[[0-9, ]*\]\]"
+# The sizes of the basis, and for each loop the one that it has.
+_BASIS = r"_basis = \[\[([0-9, ]*)\], \[([0-9, ]*)\]\]"
 _LANES, _SUBGROUPS = re.compile(f"lane{_BASIS}"), re.compile(f"subgroup{_BASIS}")
 _KIND = re.compile(r"parallel|reduction|window")
 
@@ -60,8 +61,8 @@ def loses_partial_results(kinds: str, config: str) -> bool:
         return False
     reduced = [i for i, kind in enumerate(_KIND.findall(kinds)) if kind == "reduction"]
 
-    def along_reduced(basis: str) -> int:
-        sizes = [int(size) for size in basis.split(",")]
-        return math.prod(sizes[i] for i in reduced)
+    def along_reduced(basis: re.Match[str]) -> int:
+        sizes, place_of = ([int(n) for n in text.split(",")] for text in basis.groups())
+        return math.prod(sizes[place_of[i]] for i in reduced if i < len(place_of))
 
-    return along_reduced(subgroups[1]) > along_reduced(lanes[1])
+    return along_reduced(subgroups) > along_reduced(lanes)

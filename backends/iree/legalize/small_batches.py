@@ -33,17 +33,8 @@ _IN_NO_KERNEL = frozenset(
     f"gnomon.{name}"
     for name in (
         *("scatter", "sort", "fft", "conv_general_dilated", "reduce_window", "top_k"),
-        *(
-            "pure_callback",
-            "io_callback",
-            "debug_callback",
-            "lu",
-            "qr",
-            "svd",
-            "eigh",
-            "eigvalsh",
-            "eig",
-        ),
+        *("pure_callback", "io_callback", "debug_callback"),
+        *("lu", "qr", "svd", "eigh", "eigvalsh", "eig"),
         *("cholesky", "triangular_solve", "schur", "geqrf", "householder_product"),
     )
 )

@@ -40,6 +40,13 @@ def test_dimensions_count_together() -> None:
     assert loses_partial_results(kinds, config("2, 1, 2", "2, 1, 4"))
 
 
+def test_loops_are_in_any_order() -> None:
+    bases = "lane_basis = [[1, 4], [1, 0]], subgroup_basis = [[2, 1], [1, 0]]"
+    text = f"#iree_gpu.lowering_config<{{{bases}, thread = [0, 1], workgroup = [1, 0]}}>"
+    assert loses_partial_results(KINDS, text)
+    assert not loses_partial_results('["reduction", "parallel"]', text)
+
+
 def test_other_configurations_have_no_lanes() -> None:
     other = "#iree_gpu.lowering_config<{reduction = [0, 4], thread = [1, 0], workgroup = [32, 0]}>"
     assert not loses_partial_results(KINDS, other)
