@@ -424,6 +424,14 @@ def _pinv(label: str, *shape: int) -> Row:
     )
 
 
+def _distinct(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Matrices with distinct eigenvalues; otherwise the order of a Schur form is not determined."""
+    x = rng.uniform(-0.5, 0.5, shape)
+    if np.issubdtype(dtype, np.complexfloating):
+        x = x + 1j * rng.uniform(-0.5, 0.5, shape)
+    return np.asarray(x + np.diag(2.0 * np.arange(shape[-1]))).astype(dtype)
+
+
 def _tridiagonal_matrix(dl: np.ndarray, d: np.ndarray, du: np.ndarray) -> np.ndarray:
     n = d.shape[-1]
     below, above = (np.eye(n, k=k, dtype=d.dtype) for k in (-1, 1))
@@ -585,7 +593,7 @@ ROWS = [
     _tridiagonal("empty", n=0, k=2),
     Row(
         "schur",
-        (Operand((5, 5)),),
+        (Operand((5, 5), draw=_distinct),),
         lambda x: (x, np.zeros_like(x)),
         {"compute_schur_vectors": True},
         dtypes=LAPACK,
@@ -594,7 +602,7 @@ ROWS = [
     ),
     Row(
         "schur",
-        (Operand((2, 3, 3)),),
+        (Operand((2, 3, 3), draw=_distinct),),
         lambda x: np.trace(x, axis1=-2, axis2=-1),
         {"compute_schur_vectors": False},
         dtypes="f64 c128",
