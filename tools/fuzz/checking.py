@@ -376,6 +376,12 @@ KNOWN = (
         r"^-?0\.0001000\d* instead of -?0\.0 ",
         "JAX squares the divisor in the derivative of a quotient, which overflows in float16",
     ),
+    Known(
+        "jax values",
+        r"\bgnp\.(float_)?power(?=\()",
+        r"^\(\S*(inf|nan)\S*j\) instead of \(\S*(inf|nan)\S*j\) ",
+        "which part of an infinite complex power is nan or 0 differs, also between JAX's own calls",
+    ),
 )
 
 
