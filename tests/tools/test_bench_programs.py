@@ -1,6 +1,7 @@
 """The benchmark's programs: they trace, and their figures come from processes that agree."""
 
 import dataclasses
+from xml.etree import ElementTree
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +12,7 @@ from gnomon.tools.bench.measure import difference
 from gnomon.tools.bench.programs import PROGRAMS, kernels
 from gnomon.tools.bench.programs.__main__ import as_markdown, select
 from gnomon.tools.bench.programs.measure import FIGURES, Outcome, run_program
+from gnomon.tools.bench.programs.picture import as_picture
 from gnomon.tools.bench.programs.process import load_results, save_results
 
 
@@ -75,3 +77,17 @@ def test_narrow_results_keep_their_dtype_and_tolerance(tmp_path):
     np.testing.assert_array_equal(first, a)
     assert difference([first], [second], 1.0) is None
     assert "differs" in str(difference([first], [second], 1e-3))
+
+
+def test_a_picture_has_a_bar_for_each_program():
+    ratios = {"a/fast": 0.25, "a/same": 1.0, "b/slow & large": 40.0}
+    root = ElementTree.fromstring(as_picture(ratios, "calls"))
+    svg = "{http://www.w3.org/2000/svg}"
+    fast, same, slow = (r for r in root.iter(f"{svg}rect") if r.get("class") == "bar")
+    assert float(fast.get("x", 0)) + float(fast.get("width", 0)) == pytest.approx(
+        float(same.get("x", 0)), abs=0.2
+    )
+    assert float(same.get("width", 1)) == 0.0
+    assert float(slow.get("x", 0)) == pytest.approx(float(same.get("x", 0)), abs=0.2)
+    texts = [t.text for t in root.iter(f"{svg}text")]
+    assert {"calls", "b/slow & large", "0.25", "40.00"} <= set(texts)

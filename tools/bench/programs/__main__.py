@@ -19,8 +19,10 @@ from gnomon.tools.bench.programs.measure import (
     run_program,
     write_bytecode,
 )
+from gnomon.tools.bench.programs.picture import as_picture
 from gnomon.tools.bench.report import machine, seconds
 
+PICTURE_TITLE = "time of a call, gnomon / JAX (left of 1: gnomon is faster)"
 _TITLES = {
     "call": "a call",
     "cold": "first call, cold",
@@ -97,6 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--no-warm", action="store_true", help="no first calls from the disk, which take long"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the ratios of calls to FILE, as SVG"
+    )
     given = parser.parse_args(arguments)
     try:
         programs = select(given.only)
@@ -136,6 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.output:  # after each program, so that a run that is cut short leaves a table
             given.output.write_text(text, encoding="utf-8")
     print(text)
+    if given.picture:
+        ratios = {o.program.name: r for o in outcomes if (r := o.ratio("call"))}
+        given.picture.write_text(as_picture(ratios, PICTURE_TITLE), encoding="utf-8")
     return 1 if any(outcome.errors for outcome in outcomes) else 0
 
 
