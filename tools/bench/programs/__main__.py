@@ -142,8 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.output.write_text(text, encoding="utf-8")
     print(text)
     if given.picture:
-        ratios = {o.program.name: r for o in outcomes if (r := o.ratio("call"))}
-        given.picture.write_text(as_picture(ratios, PICTURE_TITLE), encoding="utf-8")
+        drawn = {o.program.name: r for o in outcomes if (r := o.ratio("call"))}
+        given.picture.write_text(as_picture(drawn, PICTURE_TITLE), encoding="utf-8")
     return 1 if any(outcome.errors for outcome in outcomes) else 0
 
 
