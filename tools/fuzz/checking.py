@@ -241,7 +241,7 @@ KNOWN = (
     ),
     Known(
         "jax values",
-        r" / gnp\.(full|zeros)\(",
+        r" / gnp\.(full|zeros)\(|\bdivide\(.*(iota|full|zeros)\(",
         r"^\(?nan[+-]nanj\)? instead of ",
         "XLA's quotient of a complex number and a literal 0 is nan; JAX's op by op is infinite",
         op_by_op=True,
