@@ -68,12 +68,14 @@ def use_platform(platform: str) -> None:
 
 
 def _platform() -> str:
-    return gnomon.devices()[0].platform
+    # Not from `gnomon.devices()`, which would start gnomon in the processes of other frameworks, and
+    # in its own before the first call.
+    return os.environ.get("JAX_PLATFORMS", "cpu").split(",")[0]
 
 
 def _threads(on_cpu: str) -> str:
-    """What computes: the threads on the CPU, or the device."""
-    return on_cpu if _platform() == "cpu" else gnomon.devices()[0].device_kind
+    """What computes: the threads on the CPU, or the platform."""
+    return on_cpu if _platform() == "cpu" else f"platform {_platform()}"
 
 
 def _cores() -> int:
