@@ -68,8 +68,8 @@ def use_platform(platform: str) -> None:
 
 
 def _platform() -> str:
-    # Not from `gnomon.devices()`, which would start gnomon in the processes of other frameworks, and
-    # in its own before the first call.
+    # `gnomon.devices()` would start gnomon in the processes of other frameworks, and in its own
+    # before the first call.
     return os.environ.get("JAX_PLATFORMS", "cpu").split(",")[0]
 
 
