@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from gnomon_runtime.linear_algebra.openblas import load_without_threads
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 BATCHES: list[tuple[int, ...]] = [(), (3,), (2, 2)]
+TRIANGLES: tuple[Literal["L", "U"], ...] = ("L", "U")
 
 
 @pytest.fixture(autouse=True)
@@ -61,16 +62,16 @@ def rows(function: str, below: bool) -> int:
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_square_matrices(dtype: Any, batch: tuple[int, ...], below: bool) -> None:
-    for uplo in ("L", "U"):
+    for uplo in TRIANGLES:
         n = rows("eigh", below)
         a = positive(*batch, n, dtype=dtype)
         # Only one triangle is read.
         half = np.tril(a) if uplo == "L" else np.triu(a)
         assert unthreaded.applies("eigh", half) is not below
-        values, vectors = unthreaded.eigh(half, uplo)  # type: ignore[arg-type]
-        assert_close(values, np.linalg.eigvalsh(half, uplo))  # type: ignore[call-overload]
+        values, vectors = unthreaded.eigh(half, uplo)
+        assert_close(values, np.linalg.eigvalsh(half, uplo))
         assert_close(a @ vectors, vectors * values[..., None, :])
-        assert_close(unthreaded.eigvalsh(half, uplo), values)  # type: ignore[arg-type]
+        assert_close(unthreaded.eigvalsh(half, uplo), values)
     n = rows("cholesky", below)
     a = positive(*batch, n, dtype=dtype)
     assert unthreaded.applies("cholesky", a) is not below
