@@ -272,8 +272,12 @@ def logaddexp(build: Any, x: ir.Value, y: ir.Value) -> ir.Value:
     """
     if is_complex(type_of(x).dtype):
         return complex_logaddexp(build, x, y)
-    difference = build.sub(x, y)
-    result = build.add(build.max(x, y), build.log1p(build.exp(build.neg(build.abs(difference)))))
+    # Choices by a comparison have the derivatives of the function at equal arguments too, to every
+    # order; max and abs have none there.
+    is_ordered = build.gt(x, y)
+    high, low = build.select(is_ordered, x, y), build.select(is_ordered, y, x)
+    difference = build.sub(low, high)
+    result = build.add(high, build.log1p(build.exp(difference)))
     return build.select(build.ne(difference, difference), build.add(x, y), result)
 
 

@@ -207,9 +207,13 @@ def _pow_by_exponent(x: ir.Value, y: ir.Value, out: ir.Value) -> ir.Value:
 
 
 def _evaluate_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    result = np.power(x, y)
     if not is_complex(x.dtype):
-        return result
+        is_one = y.size == 1 or (y.size and not any(y.strides))
+        if is_one and y.reshape(-1)[0] == 0.5:
+            # NumPy takes the square root, whose value is nan at -inf, and -0 at -0.
+            x = np.where((x == 0) | (x == -np.inf), np.abs(x), x)
+        return np.power(x, y)
+    result = np.power(x, y)
     # For integer exponents NumPy multiplies, and gives nan if an intermediate product overflows.
     lost = np.isnan(result) & np.isfinite(x) & np.isfinite(y)
     return np.where(lost, np.exp(y * np.log(x)), result) if lost.any() else result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.lax as jlax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import gnomon as gn
 import gnomon.lax as glax
 from tests.frontend.oracle import check, check_types, outcome, sample, to_gnomon, weakly
+from tests.tolerance import assert_near
 
 DTYPES = ["bool", "int8", "int32", "uint8", "uint32", "float16", "bfloat16", "float32", "complex64"]
 
@@ -523,6 +525,18 @@ def test_cumulative(name: str, dtype: str) -> None:
     check(ours, theirs, x, 1, ulps=4, scale=3.0)
     for axis in (-1, 3):
         check_types(ours, theirs, x, axis)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("values", [[2, 2], [2, 2, 2], [0, 1, 1, 0], [-1, 3, 3, 3, -1]], ids=str)
+def test_cumlogsumexp_has_all_derivatives_at_ties(values: list[float], reverse: bool) -> None:
+    x = np.array(values, np.float32)
+    ours: Any = lambda v: gn.lax.cumlogsumexp(v, reverse=reverse).sum()  # noqa: E731
+    theirs: Any = lambda v: jlax.cumlogsumexp(v, reverse=reverse).sum()  # noqa: E731
+    for order in range(1, 5):
+        one, other = ("jacfwd", "jacrev") if order % 2 else ("jacrev", "jacfwd")
+        ours, theirs = getattr(gn, one)(ours), getattr(jax, other)(theirs)
+        assert_near(ours(x), theirs(x), 64, scale=1.0)
 
 
 def test_cumulative_of_bool_raises() -> None:

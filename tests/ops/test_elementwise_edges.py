@@ -140,6 +140,37 @@ def test_values_are_those_of_jax(op: str, name: str) -> None:
     assert_like_jax(actual, expected, arrays, _LOOSE.get(op, 8.0), signs)
 
 
+@pytest.mark.parametrize("name", ["f16", "f32", "f64", "c64", "i8", "u32"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "rem", "pow", "atan2", "max", "min"])
+def test_numbers_and_splats_give_what_arrays_give(op: str, name: str) -> None:
+    """NumPy has other code for one number as operand: its `x ** 0.5` is a square root."""
+    dtype, definition = DTYPES[name], REGISTRY[f"gnomon.{op}"]
+    x, y = np.meshgrid(edges(dtype), edges(dtype))
+    try:
+        definition.infer_types(types_of([x, y]), {})
+    except TypeError:
+        pytest.skip(f"{op} does not take {name}")
+    evaluate: Any = definition.evaluate
+    with np.errstate(all="ignore"):
+        whole = np.asarray(evaluate(x, y))
+        for row, (left, right) in enumerate(zip(x, y, strict=True)):
+            found = np.asarray(evaluate(left, np.broadcast_to(right[0], right.shape)))
+            _assert_same(found, whole[row])
+            found = np.asarray(evaluate(np.broadcast_to(x[0, row], right.shape), y[:, row]))
+            _assert_same(found, whole[:, row])
+            _assert_same(
+                np.asarray(evaluate(left[:1].reshape(()), right[0].reshape(()))), whole[row, 0]
+            )
+
+
+def _assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
+    for a, e in zip(_parts(actual), _parts(expected), strict=True):
+        # A root and a power may differ by a unit.
+        unit = float(np.finfo(a.dtype).eps) if is_inexact(a.dtype) else 0
+        np.testing.assert_allclose(a, e, rtol=unit, atol=0)
+        np.testing.assert_array_equal(np.signbit(a) & ~np.isnan(a), np.signbit(e) & ~np.isnan(e))
+
+
 _SUB_BYTE = ("i2", "u2", "i4", "u4")
 _NARROW = (*_SUB_BYTE, "f8_e3m4", "f8_e4m3", "f8_e4m3fn", "f8_e5m2", "f8_e8m0fnu")
 _SOURCES = ("bool", *_INTEGERS, *_FLOATING, *_COMPLEX, *_NARROW)

@@ -100,8 +100,8 @@ _IN_FORMAT: dict[str, Rule] = {
 }
 
 
-def _from_compilers_exp(emit: Emit) -> Rule:
-    return Outlined(_in_f32_or_f64(partial(emit, exp=exponentials.compilers_exp)))
+def _from_compilers(exp: Emit, emit: Emit) -> Rule:
+    return Outlined(_in_f32_or_f64(partial(emit, exp=exp)))
 
 
 def _only_f64(emit: Emit) -> Rule:
@@ -119,10 +119,10 @@ _WIDE: dict[str, Rule] = {
     **_IN_FORMAT,
     "gnomon.log": Outlined(_only_f64(logarithms.log)),
     "gnomon.exp": Outlined(_in_f32_or_f64(exponentials.compilers_exp)),
-    "gnomon.logistic": _from_compilers_exp(exponentials.logistic),
-    "gnomon.sinh": _from_compilers_exp(exponentials.sinh),
-    "gnomon.cosh": _from_compilers_exp(exponentials.cosh),
-    "gnomon.tanh": _from_compilers_exp(exponentials.tanh),
+    "gnomon.logistic": _from_compilers(exponentials.compilers_decay, exponentials.logistic),
+    "gnomon.sinh": _from_compilers(exponentials.compilers_exp, exponentials.sinh),
+    "gnomon.cosh": _from_compilers(exponentials.compilers_exp, exponentials.cosh),
+    "gnomon.tanh": _from_compilers(exponentials.compilers_exp, exponentials.tanh),
     "gnomon.sin": Outlined(_in_f32(sines_in_f64.sin)),
     "gnomon.cos": Outlined(_in_f32(sines_in_f64.cos)),
     "gnomon.tan": Outlined(_in_f32(sines_in_f64.tan)),

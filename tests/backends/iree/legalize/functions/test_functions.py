@@ -94,6 +94,32 @@ def test_edges(dtype: np.dtype) -> None:
         assert_same(a, e, ulps, f"{name} {dtype}")
 
 
+UNARY = (
+    "sign exp log sqrt rsqrt sin cos tan tanh atan asin acos asinh atanh cosh sinh logistic log1p "
+    "expm1 exp2 abs floor ceil cbrt is_finite neg"
+)
+BINARY = "add sub mul div rem atan2 max min eq lt nextafter pow"
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_nans_that_only_llvm_finds(dtype: np.dtype) -> None:
+    """MLIR does not evaluate x + nan; LLVM does, and then it evaluates a function of the sum.
+
+    Integers from nan have no defined value there, nor has what is computed from them.
+    """
+    x = np.linspace(-2, 2, 5).astype(dtype)
+
+    def emit(x: ir.Value) -> list[ir.Value]:
+        nan = ops.add(x, full_like(x, np.nan))
+        results = [getattr(ops, name)(nan) for name in UNARY.split()]
+        for name in BINARY.split():
+            results += [getattr(ops, name)(nan, x), getattr(ops, name)(x, nan)]
+        return results + [ops.convert(nan, dtype=t) for t in (*INTEGERS, *FLOATS)]
+
+    for a, e in compiled_and_evaluated(emit, x):
+        np.testing.assert_array_equal(a.astype(np.float64), e.astype(np.float64))
+
+
 def test_circular_functions_of_every_size() -> None:
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 20000, dtype=np.uint32)
