@@ -168,7 +168,7 @@ def _tanh(z: Parts) -> Parts:
     rest = ops.select(has_lost_angle, _like_sign(full_like(x, 0), y), rest)
     is_far = ops.gt(size, limit)
     real = ops.select(is_far, _like_sign(one, x), _unless_zero(real, x))
-    return Parts(real, ops.select(is_far, rest, imag))
+    return Parts(real, ops.select(is_far, rest, _unless_zero(imag, y)))
 
 
 def _through_turn(function: _Function) -> _Function:

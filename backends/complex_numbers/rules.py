@@ -125,9 +125,17 @@ def _square(x: Parts) -> Parts:
 
 def _sign(x: Parts) -> Parts:
     size = magnitude(x)
-    zero = full_like(size, 0)
+    zero, infinity = full_like(size, 0), full_like(size, np.inf)
     is_zero = ops.eq(size, zero)
-    return on_each_part(lambda p: ops.select(is_zero, zero, ops.div(p, size)), x)
+    infinite = [ops.eq(ops.abs(p), infinity) for p in x]
+    # As in NumPy, the direction is that of an infinite part, if the other one is not infinite.
+    has_direction = ops.ne(*infinite)
+
+    def sign(p: Value, is_infinite: Value) -> Value:
+        part = ops.select(is_zero, zero, ops.div(p, size))
+        return ops.select(has_direction, ops.select(is_infinite, ops.sign(p), zero), part)
+
+    return Parts(*map(sign, x, infinite))
 
 
 def _integer_pow(inst: Instance) -> list[Value]:

@@ -147,21 +147,48 @@ def _roots(o: Any, x: Any, y: Any) -> tuple[Parts, Parts]:
     )
 
 
+def _is_infinite(o: Any, x: Any, y: Any) -> Any:
+    infinity = o.full_like(x, np.inf)
+    return o.or_(o.eq(o.abs(x), infinity), o.eq(o.abs(y), infinity))
+
+
+def _with_limits(
+    o: Any, angle: Any, size: Any, x: Any, y: Any, *, at_infinity: Any, on_axis: Any, sign: Any
+) -> Parts:
+    """The parts ``angle`` and ``size`` of a function that grows as the logarithm of ``x + iy``.
+
+    For infinite and for nan arguments the values are those of annex G of the C standard.
+
+    Args:
+      at_infinity: the angle at infinity, which is nan if one of the parts of the argument is.
+      on_axis: the angle where ``x`` is 0, which does not depend on ``y``.
+      sign: a number with the sign of an infinite ``size``.
+    """
+    infinite, zero = _is_infinite(o, x, y), o.full_like(x, 0)
+    angle = o.select(infinite, at_infinity, o.select(o.eq(x, zero), on_axis, angle))
+    infinity = _copysign(o, o.full_like(x, np.inf), sign)
+    return angle, o.select(infinite, infinity, size)
+
+
 def complex_asin(o: Any, x: Any, y: Any) -> Parts:
     """The parts of the inverse sine; ``o`` is a namespace of ops, such as `lowered`."""
     (a, b), (c, d) = _roots(o, x, y)
     # Re(sqrt(1 - z) sqrt(1 + z)), and Im(conj(sqrt(1 - z)) sqrt(1 + z))
     denominator = o.sub(o.mul(a, c), o.mul(b, d))
     product = o.sub(o.mul(a, d), o.mul(b, c))
-    return o.atan2(x, denominator), o.asinh(product)
+    angle, size = o.atan2(x, denominator), o.asinh(product)
+    limit = o.atan2(x, o.abs(y))
+    return _with_limits(o, angle, size, x, y, at_infinity=limit, on_axis=x, sign=y)
 
 
 def complex_acos(o: Any, x: Any, y: Any) -> Parts:
     """The parts of the inverse cosine; see `complex_asin`."""
     (a, b), (c, d) = _roots(o, x, y)
     product = o.sub(o.mul(b, c), o.mul(a, d))
-    angle = o.atan2(a, c)
-    return o.add(angle, angle), o.asinh(product)
+    half = o.atan2(a, c)
+    angle, size = o.add(half, half), o.asinh(product)
+    limit, right = o.atan2(o.abs(y), x), o.full_like(x, np.pi / 2)
+    return _with_limits(o, angle, size, x, y, at_infinity=limit, on_axis=right, sign=o.neg(y))
 
 
 def complex_asinh(o: Any, x: Any, y: Any) -> Parts:
@@ -177,8 +204,11 @@ def complex_acosh(o: Any, x: Any, y: Any) -> Parts:
     a, b = _parts(o, o.sqrt(o.complex(o.sub(x, one), y)))
     c, d = _parts(o, o.sqrt(o.complex(o.add(x, one), y)))
     product = o.add(o.mul(a, c), o.mul(b, d))
-    angle = o.atan2(b, c)
-    return o.asinh(product), o.add(angle, angle)
+    half = o.atan2(b, c)
+    angle, size = o.add(half, half), o.asinh(product)
+    limit, right = o.atan2(y, x), _copysign(o, o.full_like(x, np.pi / 2), y)
+    angle, size = _with_limits(o, angle, size, x, y, at_infinity=limit, on_axis=right, sign=one)
+    return size, angle
 
 
 def complex_atanh(o: Any, x: Any, y: Any) -> Parts:
@@ -195,12 +225,15 @@ def complex_atanh(o: Any, x: Any, y: Any) -> Parts:
     largest = o.max(o.abs(x), o.abs(y))
     u, v = o.div(x, largest), o.div(y, largest)
     inverse = o.div(o.div(u, o.add(o.mul(u, u), o.mul(v, v))), largest)
-    infinite = o.eq(largest, o.full_like(x, np.inf))
+    infinite = _is_infinite(o, x, y)
     far_real = o.select(infinite, _copysign(o, zero, x), inverse)
-    far_imaginary = _copysign(o, o.full_like(x, np.pi / 2), y)
-    is_far = o.gt(largest, o.full_like(x, _huge(x)))
+    right = _copysign(o, o.full_like(x, np.pi / 2), y)
+    far_imaginary = o.select(o.eq(y, y), right, y)
+    is_far = o.or_(infinite, o.gt(largest, o.full_like(x, _huge(x))))
+    real = o.select(is_far, far_real, near_real)
+    # The imaginary axis is mapped to itself, also where y is nan.
     return (
-        o.select(is_far, far_real, near_real),
+        o.select(o.eq(x, zero), x, real),
         o.select(is_far, far_imaginary, near_imaginary),
     )
 

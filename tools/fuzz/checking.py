@@ -382,6 +382,14 @@ KNOWN = (
         r"^\(\S*(inf|nan)\S*j\) instead of \(\S*(inf|nan)\S*j\) ",
         "which part of an infinite complex power is nan or 0 differs, also between JAX's own calls",
     ),
+    Known(
+        "jax values",
+        r"\b\w+\.(arc(sin|cos|tan)h?|a(sin|cos|tan)h?)(?=\()",
+        r"^\(?\S+j\)? instead of \(?\S*nan\S*j\)? ",
+        "JAX's inverse functions of infinite complex numbers ignore a nan in the other part; ours "
+        "follow the C standard",
+        elsewhere=r"(lambda x: \g<0>(gnp.where(gnp.isfinite(x), x, 1)))",
+    ),
 )
 
 

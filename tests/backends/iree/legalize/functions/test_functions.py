@@ -120,6 +120,28 @@ def test_nans_that_only_llvm_finds(dtype: np.dtype) -> None:
         np.testing.assert_array_equal(a.astype(np.float64), e.astype(np.float64))
 
 
+COMPLEX = (
+    "exp expm1 log log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+    "sign square"
+)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_functions_of_infinities_and_nans(dtype: type) -> None:
+    """Both give the values of annex G of the C standard, which leaves some signs open."""
+    parts = [1.0, 0.0, -0.0, -2.5, np.inf, -np.inf, np.nan]
+    x = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    results = compiled_and_evaluated(lambda x: [getattr(ops, f)(x) for f in COMPLEX.split()], x)
+    for name, (actual, expected) in zip(COMPLEX.split(), results, strict=True):
+        for a, e, other in (
+            (actual.real, expected.real, expected.imag),
+            (actual.imag, expected.imag, expected.real),
+        ):
+            has_no_sign = ~np.isfinite(x) & ((e == 0) | (np.isinf(e) & np.isnan(other)))
+            a, e = (np.where(has_no_sign, np.abs(v), v) for v in (a, e))
+            assert_same(a, e, 4, name)
+
+
 def test_circular_functions_of_every_size() -> None:
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 20000, dtype=np.uint32)
