@@ -160,8 +160,9 @@ KNOWN = (
         "jax values",
         r"\bgnp\.(float_)?power(?=\()",
         r"\bnan\S* instead of ",
-        "JAX's complex powers of 0 are nan; ours are 0 if the exponent's real part is positive",
-        elsewhere=r"(lambda x, y: \g<0>(gnp.where(x == 0, 1, x), y))",
+        "JAX's complex powers of 0 and of infinities are nan; ours are 0 if the real part of the "
+        "exponent is positive for 0, and negative for infinities",
+        elsewhere=r"(lambda x, y: \g<0>(gnp.where((x == 0) | gnp.isinf(x), 1, x), y))",
     ),
     Known(
         "jax values",
