@@ -158,10 +158,10 @@ KNOWN = (
     ),
     Known(
         "jax values",
-        r"\bgnp\.(float_)?power(?=\()",
+        r"\b(gnp\.(float_)?power|lax\.pow)(?=\()",
         r"\bnan\S* instead of ",
-        "JAX's complex powers of 0 and of infinities are nan; ours are 0 if the real part of the "
-        "exponent is positive for 0, and negative for infinities",
+        "JAX's complex powers of 0 and of infinities, and its derivative of 0 ** 0, are nan; ours "
+        "are 0 where the power tends to 0, and the derivative of a constant",
         elsewhere=r"(lambda x, y: \g<0>(gnp.where((x == 0) | gnp.isinf(x), 1, x), y))",
     ),
     Known(
