@@ -53,8 +53,13 @@ NORMWISE = _names(
     "tridiagonal tridiagonal_solve"
 )
 
+# Ops that tell whether operands are equal, which perturbed numbers hardly ever are.
+EQUALITIES = _names("eq ne")
+
 # The largest perturbation of an element of a result, in units in the last place.
 UNITS = 2.0
+# Numbers that differ by fewer units may be equal where they are rounded differently.
+NEAR_UNITS = 256.0
 # The number of evaluations that judge a result, and the number that must confirm a failure.
 FEW, MANY = 3, 24
 
@@ -94,6 +99,8 @@ class DisturbedEvaluator(Evaluator):
         name = op.name.removeprefix("gnomon.")
         if name in EXTREMA:
             return lambda *operands: self._with_either_zero(run(*operands), operands)
+        if name in EQUALITIES:
+            return lambda x, y: run(x, self._perhaps_equal(x, y))
         if name in EXACT or op.name in TRANSFORMATIONS:
             return run
         definition = lookup(op)
@@ -125,6 +132,21 @@ class DisturbedEvaluator(Evaluator):
             np.where(r == 0, np.copysign(0.0, draw), r).astype(r.dtype)
             for r, draw in zip(results, draws, strict=True)
         ]
+
+    def _perhaps_equal(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """``y``, where elements that are nearly those of ``x`` are perhaps equal to them.
+
+        Elements that are equal are left alone: they are probably exact.
+        """
+        if not is_inexact(x.dtype):
+            return y
+        wide = np.complex128 if x.dtype.kind == "c" else np.float64
+        a, b = x.astype(wide), y.astype(wide)
+        size = np.abs(a)
+        largest = size[np.isfinite(size)].max(initial=0.0)
+        bound = np.maximum(NEAR_UNITS * size, UNITS * largest) * float(ml_dtypes.finfo(x.dtype).eps)
+        near = np.abs(a - b) <= bound
+        return np.where(near & (self._rng.random(x.shape) < 0.5), x, y)
 
     def _moved(self, x: np.ndarray, units: float, normwise: bool) -> np.ndarray:
         if not is_inexact(x.dtype) or not x.size:

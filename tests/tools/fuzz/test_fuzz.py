@@ -144,6 +144,19 @@ def test_results_that_depend_on_a_rounding_are_not_failures() -> None:
     assert verdict.failure is not None, "exact results are never undecided"
 
 
+def test_whether_rounded_numbers_are_equal_is_not_judged() -> None:
+    """Perturbed numbers are nearly never equal, so that equality would seem certain to be false."""
+    tested = program("gnp.sqrt({x})", "{x} * {x} / {x} == {x}", size=1)
+    expected = reference(tested)
+    verdict = Judge(tested, expected).compare(outcome(~expected.values[0]), 8.0)
+    assert verdict.failure is None and verdict.undecided == 1
+    for exact in ("{x} == {x}", "{x} == -{x}", "{x} != {x} + 1"):
+        tested = program(exact)
+        expected = reference(tested)
+        verdict = Judge(tested, expected).compare(outcome(~expected.values[0]), 8.0)
+        assert verdict.failure is not None
+
+
 @pytest.mark.parametrize(
     "extremum", ["gnp.maximum({x} - {x}, -0.0)", "({x} - {x}).at[:].min(-0.0)"]
 )
@@ -300,7 +313,9 @@ def test_programs_of_a_crash_are_run_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert report.counts.programs == 3
 
 
-def test_known_differences_are_narrow() -> None:
+def test_known_differences_are_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    # JAX's own results agree with gnomon's in these programs.
+    monkeypatch.setattr(checking, "KNOWN", tuple(k for k in checking.KNOWN if not k.op_by_op))
     tested = program("lax.zeta({x}, {x})")
     assert known_difference(tested, Failure("jax values", "nan instead of 0.0 at (1,)"))
     assert not known_difference(tested, Failure("jax values", "2.0 instead of 0.0 at (1,)"))
