@@ -171,8 +171,9 @@ class DisturbedEvaluator(Evaluator):
         moved = np.where(np.isfinite(wide), wide + draw * (UNITS * units * eps) * size, wide)
         flushed = (np.abs(moved) < tiny * (1 + 8 * eps)) & (draw > 0)
         moved = np.where(flushed, 0.0 * wide, moved)
-        # The sign of a nan is not specified.
-        moved = np.where(np.isnan(wide), np.copysign(np.nan, draw), moved)
+        # The sign of a nan is not specified. Often all nans of an array have the same one.
+        sign = draw if self._rng.random() < 0.5 else self._rng.choice([-1.0, 1.0])
+        moved = np.where(np.isnan(wide), np.copysign(np.nan, sign), moved)
         out = np.asarray(moved.astype(parts.dtype))
         return out.view(x.dtype) if x.dtype.kind == "c" else out
 
