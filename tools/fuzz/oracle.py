@@ -12,7 +12,7 @@ from gnomon.tools.fuzz.program import Program
 from gnomon.tools.fuzz.running import JAX, OracleError, Outcome, message, run, run_batch
 
 # Seconds after which an unresponsive child is killed.
-TIMEOUT_S = 240.0
+TIMEOUT_S = 90.0
 
 
 class _Oracle:
