@@ -347,6 +347,27 @@ KNOWN = (
         "follow the C standard",
         elsewhere=r"(lambda x: \g<0>(gnp.where(gnp.isfinite(x), x, 1)))",
     ),
+    Known(
+        "jax values",
+        r"\bspecial\.betaln(?=\()",
+        r"^-?\d+\.\d+ instead of -?\d+\.\d+ ",
+        "JAX's betaln has only seven digits in f64 where an argument is 8 or more",
+        elsewhere=r"(lambda a, b: \g<0>(gnp.minimum(a, 4), gnp.minimum(b, 4)))",
+    ),
+    Known(
+        "jax values",
+        r"(?s)(?=.*\brandom\.(gamma|beta|dirichlet|chisquare|f|t)\()(?=.*\bgn\.(jvp|grad|vjp|jac\w+|"
+        r"hessian|linearize)\()",
+        r"^(-?\d*\.\d\d)\d* instead of \1",
+        "JAX's derivative of gamma variates has four digits for large parameters; ours has all",
+    ),
+    Known(
+        "jax values",
+        r"\blax\.bessel_i1e(?=\()",
+        r"^-?0\.5 instead of nan",
+        "JAX's derivative of bessel_i1e at nan is that at 0",
+        elsewhere=r"(lambda x: \g<0>(gnp.where(x != x, 1, x)))",
+    ),
     # Seen so far: products of 0 with infinities and nans that are dropped, products with identity
     # matrices and permutations that become selections, quotients by a literal complex 0, constants
     # of nested products that are multiplied and overflow, and operands of extrema that are computed
