@@ -145,7 +145,8 @@ class DisturbedEvaluator(Evaluator):
         size = np.abs(a)
         largest = size[np.isfinite(size)].max(initial=0.0)
         bound = np.maximum(NEAR_UNITS * size, UNITS * largest) * float(ml_dtypes.finfo(x.dtype).eps)
-        near = np.abs(a - b) <= bound
+        with np.errstate(invalid="ignore"):
+            near = np.isfinite(a) & (np.abs(a - b) <= bound)
         return np.where(near & (self._rng.random(x.shape) < 0.5), x, y)
 
     def _moved(self, x: np.ndarray, units: float, normwise: bool) -> np.ndarray:
