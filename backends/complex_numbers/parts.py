@@ -23,6 +23,7 @@ __all__ = [
     "divide",
     "equal",
     "full_parts",
+    "is_infinite_part",
     "joined",
     "larger",
     "magnitude",
@@ -102,7 +103,7 @@ def divide(x: Parts, y: Parts) -> Parts:
     for infinite, finite, sign, factor in ((x, y, 1, np.inf), (y, x, -1, 0)):
         applies = ops.and_(lost, ops.and_(_is_infinite(infinite), _is_finite(finite)))
         # An infinite part counts as one, and a finite part next to it as zero.
-        e, f = (_with_sign(ops.select(_is_infinite_part(p), one, zero), p) for p in infinite)
+        e, f = (_with_sign(ops.select(is_infinite_part(p), one, zero), p) for p in infinite)
         g, h = finite
         size = full_like(a, factor)
         along = ops.add(ops.mul(e, g), ops.mul(f, h))
@@ -116,12 +117,13 @@ def _ordered(is_first: ir.Value, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir
     return ops.select(is_first, x, y), ops.select(is_first, y, x)
 
 
-def _is_infinite_part(x: ir.Value) -> ir.Value:
+def is_infinite_part(x: ir.Value) -> ir.Value:
+    """Whether a real or an imaginary part is infinite."""
     return ops.eq(ops.abs(x), full_like(x, np.inf))
 
 
 def _is_infinite(x: Parts) -> ir.Value:
-    return ops.or_(*(_is_infinite_part(p) for p in x))
+    return ops.or_(*(is_infinite_part(p) for p in x))
 
 
 def _is_finite(x: Parts) -> ir.Value:

@@ -19,6 +19,7 @@ from gnomon.backends.complex_numbers.parts import (
     divide,
     equal,
     full_parts,
+    is_infinite_part,
     larger,
     magnitude,
     multiply,
@@ -125,9 +126,9 @@ def _square(x: Parts) -> Parts:
 
 def _sign(x: Parts) -> Parts:
     size = magnitude(x)
-    zero, infinity = full_like(size, 0), full_like(size, np.inf)
+    zero = full_like(size, 0)
     is_zero = ops.eq(size, zero)
-    infinite = [ops.eq(ops.abs(p), infinity) for p in x]
+    infinite = [is_infinite_part(p) for p in x]
     # As in NumPy, the direction is that of an infinite part, if the other one is not infinite.
     has_direction = ops.ne(*infinite)
 

@@ -531,8 +531,13 @@ def test_cumulative(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("values", [[2, 2], [2, 2, 2], [0, 1, 1, 0], [-1, 3, 3, 3, -1]], ids=str)
 def test_cumlogsumexp_has_all_derivatives_at_ties(values: list[float], reverse: bool) -> None:
     x = np.array(values, np.float32)
-    ours: Any = lambda v: gn.lax.cumlogsumexp(v, reverse=reverse).sum()  # noqa: E731
-    theirs: Any = lambda v: jlax.cumlogsumexp(v, reverse=reverse).sum()  # noqa: E731
+
+    def ours(v: Any) -> Any:
+        return glax.cumlogsumexp(v, reverse=reverse).sum()
+
+    def theirs(v: Any) -> Any:
+        return jlax.cumlogsumexp(v, reverse=reverse).sum()
+
     for order in range(1, 5):
         one, other = ("jacfwd", "jacrev") if order % 2 else ("jacrev", "jacfwd")
         ours, theirs = getattr(gn, one)(ours), getattr(jax, other)(theirs)

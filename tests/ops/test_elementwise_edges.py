@@ -140,17 +140,21 @@ def test_values_are_those_of_jax(op: str, name: str) -> None:
     assert_like_jax(actual, expected, arrays, _LOOSE.get(op, 8.0), signs)
 
 
-@pytest.mark.parametrize("name", ["f16", "f32", "f64", "c64", "i8", "u32"])
-@pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "rem", "pow", "atan2", "max", "min"])
+_OF_TWO = {
+    "add sub mul div max min": ("f16", "f32", "f64", "c64", "i8", "u32"),
+    "pow atan2": ("f16", "f32", "f64", "c64"),
+    "rem": ("f16", "f32", "f64", "i8", "u32"),
+}
+
+
+@pytest.mark.parametrize(
+    ("op", "name"), [(op, n) for ops, names in _OF_TWO.items() for op in ops.split() for n in names]
+)
 def test_numbers_and_splats_give_what_arrays_give(op: str, name: str) -> None:
     """NumPy has other code for one number as operand: its `x ** 0.5` is a square root."""
-    dtype, definition = DTYPES[name], REGISTRY[f"gnomon.{op}"]
+    dtype = DTYPES[name]
     x, y = np.meshgrid(edges(dtype), edges(dtype))
-    try:
-        definition.infer_types(types_of([x, y]), {})
-    except TypeError:
-        pytest.skip(f"{op} does not take {name}")
-    evaluate: Any = definition.evaluate
+    evaluate: Any = REGISTRY[f"gnomon.{op}"].evaluate
     with np.errstate(all="ignore"):
         whole = np.asarray(evaluate(x, y))
         for row, (left, right) in enumerate(zip(x, y, strict=True)):
