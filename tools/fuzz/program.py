@@ -40,12 +40,15 @@ class Array:
       shape, dtype: the array's type.
       flavour: the distribution, a key of `FLAVOURS`.
       seed: the seed of NumPy's generator.
+      step: a NumPy expression of the array that takes the place of this one, ``x``, if it has
+        floating-point numbers.
     """
 
     shape: tuple[int, ...]
     dtype: str
     flavour: str = "normal"
     seed: int = 0
+    step: str = ""
 
     def text(self) -> str:
         """A NumPy expression of its value."""
@@ -56,7 +59,10 @@ class Array:
             value = f"(lambda r, s: {drawn})({generator}, {self.shape})"
         else:
             value = re.sub(r"\bs\b", str(self.shape), re.sub(r"\br\.", f"{generator}.", drawn))
-        return f"numpy.asarray({value}).astype('{self.dtype}')"
+        text = f"numpy.asarray({value}).astype('{self.dtype}')"
+        if self.step and "float" in self.dtype:
+            text = f"(lambda x: {self.step})({text}).astype('{self.dtype}')"
+        return text
 
 
 @dataclass(frozen=True)
@@ -292,6 +298,22 @@ def mapped_statements(block: Block, change: Callable[[Statement], Statement]) ->
         blocks = tuple(mapped_statements(b, change) for b in statement.blocks)
         changed.append(change(replace(statement, blocks=blocks)))
     return replace(block, statements=tuple(changed))
+
+
+def with_arrays(program: Program, change: Callable[[Array], Array]) -> Program:
+    """A program with a function applied to its arguments, literals and closed-over arrays."""
+
+    def changed(operand: Operand) -> Operand:
+        source = operand.source
+        if isinstance(source, Literal | Closed):
+            return replace(operand, source=replace(source, array=change(source.array)))
+        return operand
+
+    def statement(s: Statement) -> Statement:
+        return replace(s, operands=tuple((name, changed(operand)) for name, operand in s.operands))
+
+    arguments = tuple((name, change(array)) for name, array in program.arguments)
+    return replace(program, arguments=arguments, block=mapped_statements(program.block, statement))
 
 
 def combined(programs: Sequence[Program]) -> Program:

@@ -29,7 +29,6 @@ from gnomon.numpy._dispatch import (
     spread,
     zero_like,
 )
-from gnomon.numpy._ufuncs import logical_and
 
 _INT32 = np.dtype("int32")
 
@@ -231,16 +230,15 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if n.dtype in INTEGERS and _dtypes.itemsize_bits(n.dtype) > 8:
         n = lax.clamp(constant_like(n, 0 if n.dtype in UNSIGNED else -reach), n, _limit(n, reach))
     total = bind(ops.add, exponent, converted(n, _INT32))
-    # All factors but the last keep the number normal, so only the last product rounds.
+    # All factors but the last keep the number normal, so only the last product rounds. They leave
+    # zeros, infinities and nan as they are, with the derivative 2^n of all other numbers.
     low, high = int(info.minexp) + 1, int(info.maxexp) - 1
     result, left = mantissa, total
     for _ in range(3):
         step = lax.clamp(constant_like(left, low), left, constant_like(left, high))
         result = bind(ops.mul, result, _power_of_two(step, x))
         left = bind(ops.sub, left, step)
-    unscaled = bind(ops.eq, exponent, zero_like(exponent))
-    unchanged = logical_and(unscaled, _is_special(x))
-    return select_op(unchanged, x, result)
+    return result
 
 
 def _limit(n: Array, reach: int) -> Array:

@@ -5,7 +5,8 @@ indices (a gather, a reversal, a reversed scan) reads a vector of them at once, 
 translate for LLVM only if neighbours in the view are neighbours in memory. With ``x[::2]``, or with
 ``x[:, 0:1]`` and its last dimension dropped, compilation fails (``LLVM Translation failed for
 operation: builtin.unrealized_conversion_cast``). It fails likewise with ``x.T[0:1]``, which IREE
-rewrites as a transposed ``x[..., 0:1]``. A barrier after the slice makes it an array of its own.
+rewrites as a transposed ``x[..., 0:1]``, and with the part of a concatenation or of a padded array
+that is ``x[::2]`` again. A barrier after the slice makes it an array of its own.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ ELEMENTWISE = frozenset(
     )
 )
 _LITERAL = "stablehlo.constant"
+# Ops whose operand the compiler takes back if it is what a slice leaves of the result.
+_JOINS = ("stablehlo.concatenate", "stablehlo.pad")
 
 
 def store_strided_views(module: ir.Module, target: Target) -> bool:
@@ -100,6 +103,8 @@ def _views_read_in_place(read: ir.Value) -> Iterator[ir.Value]:
                 yield last
         elif name_of(op) in READ_IN_PLACE:
             waiting.append((op.operands[0], last, computed))
+        elif op.name in _JOINS and last is not None:
+            waiting += [(x, last, computed) for x in op.operands]
         elif op.name in ELEMENTWISE:
             operands = [x for x in op.operands if not _is_literal(x)]
             if len(operands) == len(op.operands) and not _is_reinterpretation(op):
