@@ -30,7 +30,7 @@ def neighbours(program: Program) -> Iterator[Program]:
                     return array
                 step = _STEP * _resolution(np.dtype(array.dtype))
                 ordinary = f"numpy.where(x == 0, {zero * step!r}, x * {1 + factor * step!r})"
-                large = f"numpy.copysign({step**-2!r}, x)"
+                large = f"numpy.copysign({step**-1.5!r}, x)"
                 return replace(array, step=f"numpy.where(numpy.isinf(x), {large}, {ordinary})")
 
             yield with_arrays(program, near)
@@ -70,9 +70,8 @@ def _approaches(x: np.ndarray, limit: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         x, limit = x.astype(wide), limit.astype(wide)
         close = np.abs(x - limit) <= small * np.maximum(np.abs(limit), 1)
-        if wide is np.float64:
-            close |= np.isinf(limit) & (x * np.sign(limit) >= 1 / small)
-        return np.asarray(close)
+        pole = x * np.sign(limit) >= 1 / small if wide is np.float64 else False
+        return np.asarray(np.where(np.isfinite(limit), close, np.isinf(limit) & pole))
 
 
 __all__ = ["neighbours", "with_limits"]

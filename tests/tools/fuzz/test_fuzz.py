@@ -317,7 +317,8 @@ def test_programs_of_a_crash_are_run_alone(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_known_differences_are_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     # JAX's own results agree with gnomon's in these programs.
-    monkeypatch.setattr(checking, "KNOWN", tuple(k for k in checking.KNOWN if not k.op_by_op))
+    special = tuple(k for k in checking.KNOWN if not (k.op_by_op or k.limit))
+    monkeypatch.setattr(checking, "KNOWN", special)
     tested = program("lax.zeta({x}, {x})")
     assert known_difference(tested, Failure("jax values", "nan instead of 0.0 at (1,)"))
     assert not known_difference(tested, Failure("jax values", "2.0 instead of 0.0 at (1,)"))
