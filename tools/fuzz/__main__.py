@@ -12,6 +12,7 @@ from pathlib import Path
 from gnomon.tools.fuzz.catalog import FAMILIES
 from gnomon.tools.fuzz.running import jax_is_installed
 from gnomon.tools.fuzz.session import Finding, Report, Settings, explore_isolated, work
+from gnomon.tools.fuzz.ways import Ways
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -32,6 +33,13 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=[],
         choices=sorted(FAMILIES),
         help="draw from this family",
+    )
+    parser.add_argument(
+        "--ways",
+        default=Ways.CHOSEN.value,
+        choices=[ways.value for ways in Ways],
+        help="where libraries, kernels of our own and loops as kernels run ops: where the cost "
+        "models choose them (the default), wherever it is possible, or nowhere",
     )
     parser.add_argument("--no-jax", action="store_true", help="compare with eager calls only")
     parser.add_argument("--tries", type=int, default=80, help="programs to run to reduce a failure")
@@ -67,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tuple(options.family),
         jax_is_installed() and not options.no_jax,
         options.tries,
+        options.ways,
     )
     start = time.monotonic()
 

@@ -7,16 +7,20 @@ import re
 from gnomon.tools.fuzz.checking import Failure
 from gnomon.tools.fuzz.program import Program
 from gnomon.tools.fuzz.running import MODULES
+from gnomon.tools.fuzz.ways import Ways
 
 
-def reproducer(program: Program, failure: Failure) -> str:
+def reproducer(program: Program, failure: Failure, ways: Ways = Ways.CHOSEN) -> str:
     """A self-contained script that reproduces a failure."""
     library = "jax" if failure.kind.startswith("jax") else "gnomon"
     function = program.source()
     arguments = [f"gnp.asarray({array.text()})" for _, array in program.arguments]
     closed = [f"k{i} = gnp.asarray({array.text()})" for i, array in enumerate(program.closed())]
     body = "\n".join([*closed, function, f"arguments = [{', '.join(arguments)}]"])
-    lines = [f"# {failure.kind}: {failure.detail}", "import numpy"]
+    lines = [f"# {failure.kind}: {failure.detail}"]
+    if ways is not Ways.CHOSEN:
+        lines += ["from gnomon.tools.fuzz.ways import Ways, take", f"take({ways})"]
+    lines.append("import numpy")
     if re.search(r"'(bfloat16|float8\w*|u?int[24])'", body):
         lines.append("import ml_dtypes")
     for name, module in MODULES.items():

@@ -29,6 +29,7 @@ from gnomon.tools.fuzz.generating import Generator
 from gnomon.tools.fuzz.program import Program
 from gnomon.tools.fuzz.reducing import TRIES, reduce
 from gnomon.tools.fuzz.reporting import reproducer, title
+from gnomon.tools.fuzz.ways import Ways, take
 
 # The number of errors with the same signature that are reduced; further ones are only counted.
 REDUCED_OF_ONE_SIGNATURE = 3
@@ -64,12 +65,14 @@ class Settings:
       families: the families of the catalog to draw from; all if empty.
       jax: whether results are compared with JAX's.
       tries: the number of programs that may be run to reduce a failure.
+      ways: the value of a `Ways`, the side of the cost models' thresholds.
     """
 
     batch_size: int = 24
     families: tuple[str, ...] = ()
     jax: bool = True
     tries: int = TRIES
+    ways: str = Ways.CHOSEN.value
 
 
 @dataclass
@@ -160,7 +163,7 @@ class Explorer:
         yield from self._new(member.seed, program, failure)
 
     def _new(self, seed: int, program: Program, failure: Failure) -> Iterator[Finding]:
-        script = f"# seed {seed}\n{reproducer(program, failure)}"
+        script = f"# seed {seed}\n{reproducer(program, failure, Ways(self._settings.ways))}"
         finding = Finding(seed, failure.kind, title(program, failure), script)
         if self._report.add(finding):
             yield finding
@@ -199,6 +202,7 @@ def explore(seeds: Sequence[int], settings: Settings) -> Report:
 
 def work(seeds: Sequence[int], settings: Settings) -> None:
     """Run seeds in a child process, which prints a line of JSON for each event."""
+    take(Ways(settings.ways))
     report = Report()
     explorer = Explorer(settings, report)
     for seed in seeds:
@@ -300,7 +304,9 @@ class _Isolated:
             script = f"# seeds {among}\n# crash: the process {how}\n"
             if len(seeds) == 1:
                 program = Generator(seeds[0], self.settings.families).program()
-                script = f"# seed {seeds[0]}\n{reproducer(program, Failure('crash', how))}"
+                failure = Failure("crash", how)
+                text = reproducer(program, failure, Ways(self.settings.ways))
+                script = f"# seed {seeds[0]}\n{text}"
             self._add(Finding(seeds[0], "crash", f"crash: {how} (seeds {among})", script))
 
     def _add(self, finding: Finding) -> None:
