@@ -9,7 +9,15 @@ import numpy as np
 
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import INTS
-from gnomon.dialects.combinators import Tangents, Values, jvp_linear, lower_to, require, to_front
+from gnomon.dialects.combinators import (
+    Tangents,
+    Values,
+    jvp_linear,
+    lower_to,
+    require,
+    stablehlo,
+    to_front,
+)
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.emit import full, ops, zeros
 from gnomon.dialects.mlir import ir
@@ -77,6 +85,20 @@ def _batch_slice(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis)
     return inst.op.build([x], params), [at]
 
 
+def _lower_slice(inst: Instance) -> list[ir.Value]:
+    """A slice of StableHLO; dimensions with up to one element have the stride 1.
+
+    IREE 3.13 refuses a slice of a literal with another stride there.
+    """
+    start, limit, strides = (list(inst.params[name]) for name in ("start", "limit", "strides"))
+    for axis, size in enumerate(inst.type.shape):
+        if isinstance(size, int) and size <= 1:
+            limit[axis], strides[axis] = start[axis] + size, 1
+    attributes = {"start_indices": start, "limit_indices": limit, "strides": strides}
+    encoded = {name: INTS.encode(tuple(numbers)) for name, numbers in attributes.items()}
+    return stablehlo("slice", inst.operands, inst.result_types, **encoded)
+
+
 slice_ = Op(
     name="slice",
     doc="every strides-th element from start up to, not including, limit in each dimension",
@@ -91,7 +113,7 @@ slice_ = Op(
     transpose=_transpose_slice,
     batch=_batch_slice,
     sharding=sharding_rules.resized,
-    lower=lower_to("slice", start_indices="start", limit_indices="limit", strides="strides"),
+    lower=_lower_slice,
 )
 
 

@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
+_LITERALS = ("arith.constant", "flow.tensor.constant", "flow.tensor.splat")
 _SOURCES_PHASE, _TARGETS_PHASE = b"executable-sources", b"executable-targets"
 _CONFIGURED_PHASE = b"executable-configurations"
 # Flags with this prefix are for this worker, not for the compiler.
@@ -289,18 +290,20 @@ def _count_kernels(ir: CompilerIR, module: int) -> int:
 
 
 def _drop_barriers(ir: CompilerIR, op: int) -> None:
-    """Remove the barriers after results of kernels, in place.
+    """Remove the barriers after results of kernels, and those of literals that kernels read.
 
-    Their purpose, keeping values out of other kernels, is fulfilled when kernels are formed. If
-    they stayed, they would split the program, since the host waits at each. IREE 3.13's Vulkan
-    driver also frees an allocation too early if its parts are used through barriers, and other
-    values overwrite it.
+    Their purpose, keeping values out of other kernels, is fulfilled when kernels are formed: from
+    then on, kernels read literals that are arrays from memory. If they stayed, they would split the
+    program, since the host waits at each, in loops in each iteration. IREE 3.13's Vulkan driver
+    also frees an allocation too early if its parts are used through barriers, and other values
+    overwrite it.
     """
     for block in ir.blocks(op):
         for inner in ir.operations(block):
             _drop_barriers(ir, inner)
-            if ir.name(inner) == "util.optimization_barrier" and all(
-                _is_computed(ir, value) for value in ir.operands(inner)
+            if ir.name(inner) == "util.optimization_barrier" and (
+                all(_is_computed(ir, value) for value in ir.operands(inner))
+                or _gives_kernels_literals(ir, inner)
             ):
                 for result, value in zip(ir.results(inner), ir.operands(inner), strict=True):
                     ir.replace(result, value)
@@ -314,6 +317,17 @@ def _is_computed(ir: CompilerIR, value: int) -> bool:
             return ir.name(op) == "flow.dispatch"
         value = ir.operands(op)[0]
     return False
+
+
+def _gives_kernels_literals(ir: CompilerIR, barrier: int) -> bool:
+    """Whether the operands of a barrier are literals, and only kernels read its results."""
+    return all(
+        (op := ir.definition(value)) and ir.name(op) in _LITERALS for value in ir.operands(barrier)
+    ) and all(
+        ir.name(user) == "flow.dispatch"
+        for result in ir.results(barrier)
+        for user, _ in ir.uses(result)
+    )
 
 
 def _leave_out_bindings() -> None:
