@@ -297,6 +297,9 @@ def _drop_barriers(ir: CompilerIR, op: int) -> None:
     program, since the host waits at each, in loops in each iteration. IREE 3.13's Vulkan driver
     also frees an allocation too early if its parts are used through barriers, and other values
     overwrite it.
+
+    The barrier of a literal stays outside of the loops that read it: without it, IREE would write
+    the literal again in each iteration, which takes a launch.
     """
     for block in ir.blocks(op):
         for inner in ir.operations(block):
@@ -320,11 +323,11 @@ def _is_computed(ir: CompilerIR, value: int) -> bool:
 
 
 def _gives_kernels_literals(ir: CompilerIR, barrier: int) -> bool:
-    """Whether the operands of a barrier are literals, and only kernels read its results."""
+    """Whether the operands of a barrier are literals, read by kernels of the same block alone."""
     return all(
         (op := ir.definition(value)) and ir.name(op) in _LITERALS for value in ir.operands(barrier)
     ) and all(
-        ir.name(user) == "flow.dispatch"
+        ir.name(user) == "flow.dispatch" and ir.block_of(user) == ir.block_of(barrier)
         for result in ir.results(barrier)
         for user, _ in ir.uses(result)
     )

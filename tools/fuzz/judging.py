@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +45,8 @@ EXTREMA = _names(
     "clamp cummax cummin max min pmax pmin reduce_max reduce_min reduce_window_max "
     "reduce_window_min scatter_max scatter_min"
 )
+# Ops that may or may not begin with a 0, to which negative zeros are added.
+SUMS = _names("cumsum reduce_sum reduce_window_sum")
 # Ops whose result is rounded once: correctly, or nearly so.
 ROUNDED = _names("add sub mul div sqrt square convert fma")
 # Ops that combine many operand elements in each result: errors are relative to the largest.
@@ -118,11 +121,14 @@ class DisturbedEvaluator(Evaluator):
                 length = max((o.size for o in operands), default=1)
                 terms = 1.0 + 0.5 * np.sqrt(max(1.0, length / size))
                 operands = tuple(self._moved(o, terms, normwise) for o in operands)
-            return [self._moved(r, 1.0, normwise) for r in run(*operands)]
+            results = [self._moved(r, 1.0, normwise) for r in run(*operands)]
+            if name in SUMS:
+                results = self._with_either_zero(results, (*operands, np.zeros(1, np.float32)))
+            return results
 
         return disturbed
 
-    def _with_either_zero(self, results: Arrays, operands: Arrays) -> Arrays:
+    def _with_either_zero(self, results: Arrays, operands: Sequence[np.ndarray]) -> Arrays:
         """The results of an extremum; their zeros get random signs if those of operands differ."""
         signs = {bool(s) for x in operands if _is_real(x.dtype) for s in np.signbit(x[x == 0])}
         if len(signs) < 2:

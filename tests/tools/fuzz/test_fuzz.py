@@ -171,6 +171,17 @@ def test_an_extremum_of_zeros_has_either_sign(extremum: str) -> None:
     assert Judge(tested, expected).compare(outcome(-expected.values[0]), 8.0).failure is not None
 
 
+@pytest.mark.parametrize("sum_", ["gnp.sum(-({x} - {x}))", "gnp.cumsum(-({x} - {x}))"])
+def test_a_sum_of_negative_zeros_has_either_sign(sum_: str) -> None:
+    tested = program(sum_, "1 / {x}")
+    expected = reference(tested)
+    assert np.isinf(expected.values[0]).all()
+    assert Judge(tested, expected).compare(outcome(-expected.values[0]), 8.0).failure is None
+    tested = program(sum_.replace("-({x} - {x})", "{x} - {x}"), "1 / {x}")
+    expected = reference(tested)
+    assert Judge(tested, expected).compare(outcome(-expected.values[0]), 8.0).failure is not None
+
+
 def test_the_sign_of_a_nan_that_is_computed_is_not_judged() -> None:
     # Whether all or any are negative changes only if all ten signs do.
     for last in ("gnp.signbit({x})", "gnp.all(gnp.signbit({x}))", "gnp.any(gnp.signbit({x}))"):
