@@ -35,7 +35,7 @@ ELEMENTWISE = frozenset(
     )
 )
 _LITERAL = "stablehlo.constant"
-# Ops whose operand the compiler takes back if it is what a slice leaves of the result.
+# If a slice of the result is one of the operands, the compiler reads that operand instead.
 _JOINS = ("stablehlo.concatenate", "stablehlo.pad")
 
 
