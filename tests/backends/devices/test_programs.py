@@ -47,6 +47,7 @@ ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "branch in scan": (branch_in_scan, (np.float32([1, -1, 0.5, -2, 3]),)),
     "sum of a loop": (sum_of_a_loop, (normal(3, 4),)),
     "sums of pairs": (sums_of_pairs, (normal(8, 32), normal(8, 32, 3))),
+    "first few": (lambda x: lax.top_k(x, 5), (normal(3, 400),)),
     "third derivative": (third(gnp.tanh), (np.float32(0.3),)),
 }
 

@@ -3,7 +3,7 @@
 Keys become signed integers in sorting order, and the position along the dimension is the last key.
 So the order is strict, and any sort is stable. Only keys and positions are sorted; the operands are
 then gathered by position. On CPUs, a kernel selects the first few, see
-`array_kernels.selections`. Otherwise there are three ways to sort:
+`array_kernels.selections`. Otherwise there are four ways to sort:
 
 - If comparing all pairs of a row is cheap, that is done. On CPUs, the compiler's own sort does it
   in one kernel for all rows. On devices, an element's position is the number of elements before it:
@@ -11,6 +11,8 @@ then gathered by position. On CPUs, a kernel selects the first few, see
   Vulkan it rejects most shapes ("'vector.transfer_read' op with rank > 1") or crashes.
 - On a target that can call Python and shares its memory, the evaluator sorts: a million numbers
   take 20 ms.
+- On devices, the first few are selected one after another: the largest key of a row, and the first
+  position that has it, among those that come after the one selected before.
 - Elsewhere a bitonic network sorts (K. E. Batcher, Sorting Networks and their Applications, 1968):
   a loop of log2(n) (log2(n) + 1) / 2 steps, each of which compares every element with one other. A
   million numbers take 1.5 s on two cores.
@@ -62,6 +64,9 @@ _SHORT = 16
 _MAX_COMPARISONS = 1 << 15
 # The bits of a position in such a row.
 _MARK = 16
+# The most elements that are selected one after another. Each takes two reductions, which are
+# written out; a network for rows of 2048 elements has 66 steps of some 13 kernels.
+_MOST_SELECTED = 16
 
 
 # -------------------------------------------------------------------------------------------- keys
@@ -194,6 +199,27 @@ def _network(keys: Sequence[ir.Value]) -> ir.Value:
     return slice_along(reshape(results[-1], (rows, padded)), 1, 0, n)
 
 
+def _selected(keys: ir.Value, k: int) -> ir.Value:
+    """The positions of the ``k`` largest keys of each row, in descending order."""
+    type_ = type_of(keys)
+    rows, n = type_.shape
+    position = ops.iota(dtype=_I32, shape=(rows, n), dimension=1)
+    least, end = full_like(keys, np.iinfo(type_.dtype).min), full_like(position, n)
+
+    def along(x: ir.Value) -> ir.Value:
+        return ops.broadcast_in_dim(x, shape=(rows, n), dims=(0,))
+
+    left = full(TensorType((rows, n), BOOL), True)
+    found: list[ir.Value] = []
+    for _ in range(k):
+        largest = along(ops.reduce_max(ops.select(left, keys, least), axes=(1,)))
+        is_largest = ops.and_(left, ops.eq(keys, largest))
+        place = ops.reduce_min(ops.select(is_largest, position, end), axes=(1,))
+        found.append(reshape(place, (rows, 1)))
+        left = _less([keys, along(place)], [largest, position])
+    return ops.concatenate(*found, dimension=1) if k > 1 else found[0]
+
+
 def _flat(key: ir.Value, padded: int) -> ir.Value:
     """A key in one dimension, with each row padded by elements that sort last."""
     type_ = type_of(key)
@@ -251,6 +277,9 @@ def _first(keys: ir.Value, k: int, target: Target) -> ir.Value:
     if selects(type_of(keys), k, target):
         # `array_kernels.single_ops` makes a kernel of what this op is lowered to.
         return ops.top_k(keys, k=k, axis=1)[1]
+    type_ = type_of(keys)
+    if target.memory == "device" and k <= _MOST_SELECTED and not _is_cheap(type_, 1):
+        return _selected(keys, k)
     return slice_along(_permutation([ops.not_(keys)], target), 1, 0, k)
 
 

@@ -25,6 +25,14 @@ CPU = TARGETS["cpu"]
 WITHOUT_HOST = replace(CPU, capabilities=replace(CPU.capabilities, host_memory=False))
 
 
+def _selection(values: np.ndarray, k: int) -> Program:
+    """The ``k`` largest of each row."""
+    program = Program()
+    body = Body.build(types_of([values]), lambda x: ops.top_k(x, k=k, axis=1))
+    program.add("main", body, public=True)
+    return program
+
+
 def _program(arrays: list[np.ndarray], num_keys: int, k: int) -> Program:
     program = Program()
 
@@ -69,6 +77,36 @@ def test_devices_get_no_sort(n: int) -> None:
     assert not _names(program) & {"sort", "top_k"}
     assert ("while" in _names(program)) == (n == 300)
     for found, wanted in zip(run(program, "main", arrays), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, np.bool_])
+@pytest.mark.parametrize("k", [1, 5, 16])
+def test_devices_select_the_first_few_one_after_another(k: int, dtype: type) -> None:
+    rng = np.random.default_rng(k)
+    values = rng.integers(-20, 20, (3, 400)).astype(dtype)
+    if np.issubdtype(dtype, np.floating):
+        values[0, :5] = [np.nan, -0.0, 0.0, np.inf, -np.inf]
+    # A row of the least value, which also fills the places of what is selected already.
+    kind = values.dtype.kind
+    values[1] = {"b": 0, "f": -np.inf}[kind] if kind in "bf" else np.iinfo(values.dtype).min
+    program = _selection(values, k)
+    expected = run(program, "main", [values])
+    rewrite(program, sorting_rules(TARGETS["vulkan"]))
+    names = [op.name.removeprefix("gnomon.") for op in program.body("main").operations]
+    assert not {"while", "sort", "top_k"}.intersection(names)
+    assert names.count("reduce_max") == names.count("reduce_min") == k
+    for found, wanted in zip(run(program, "main", [values]), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_devices_select_many_by_the_network() -> None:
+    values = np.random.default_rng(0).integers(-50, 50, (3, 400)).astype(np.int32)
+    program = _selection(values, 17)
+    expected = run(program, "main", [values])
+    rewrite(program, sorting_rules(TARGETS["vulkan"]))
+    assert "while" in _names(program)
+    for found, wanted in zip(run(program, "main", [values]), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
