@@ -1,9 +1,9 @@
 """Factorizations and solutions of small systems, written out instead of called.
 
 A call of LAPACK costs microseconds, divides a program that Python runs in steps into more of them,
-and keeps loops from becoming kernels. A system of a few unknowns needs only a few operations. So
-these ops become elementwise ops, unrolled over the elements of one matrix; each acts on all
-matrices of a batch at once.
+and keeps loops from becoming kernels. From a device, it also takes two copies and a wait: 0.3 ms on
+an H200. A system of a few unknowns needs only a few operations. So these ops become elementwise
+ops, unrolled over the elements of one matrix; each acts on all matrices of a batch at once.
 
 Elimination swaps rows as LAPACK does: the pivot is the first of the largest elements of its column.
 """
@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
 from gnomon.backends.iree.legalize.small_batches import solve_by_rows
+from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.control_flow import scan, while_
@@ -57,14 +58,16 @@ def _in_loop() -> bool:
     return False
 
 
-def _is_small(inst: Instance) -> bool:
+def _is_small(inst: Instance, target: Target) -> bool:
     """Whether an op on square matrices, its first operand, is written out."""
     type_ = inst.operand_types[0]
     if type_.dtype not in _REAL or any(not isinstance(n, int) for n in type_.shape):
         return False
     rows, columns = type_.shape[-2:]
     elements = max(math.prod(t.shape) for t in (*inst.operand_types, *inst.result_types))
-    largest = LARGEST_IN_LOOPS if elements <= _MOST_IN_KERNELS and _in_loop() else LARGEST
+    # On devices, loops never become kernels.
+    in_kernel = target.capabilities.host_memory and elements <= _MOST_IN_KERNELS and _in_loop()
+    largest = LARGEST_IN_LOOPS if in_kernel else LARGEST
     return rows == columns and 0 < rows <= largest and 0 < elements <= _MOST
 
 
@@ -360,12 +363,27 @@ def _with_sign(x: ir.Value, elimination: _Elimination) -> ir.Value:
     return x if elimination.odd is None else ops.select(elimination.odd, ops.neg(x), x)
 
 
-def _solve_any(inst: Instance) -> Sequence[ir.Value] | None:
-    return _solve(inst) if _is_small(inst) else solve_by_rows(inst)
+_RULES: dict[str, Callable[[Instance], Sequence[ir.Value]]] = {
+    "solve": _solve,
+    "triangular_solve": _triangular_solve,
+    "cholesky": _cholesky,
+    "lu": _lu,
+    "det": _det,
+    "slogdet": _slogdet,
+}
 
 
-def _where_small(rule: Callable[[Instance], Sequence[ir.Value]]) -> Rule:
-    return lambda inst: rule(inst) if _is_small(inst) else None
+def _rules(target: Target) -> dict[str, Rule]:
+    def where_small(name: str) -> Rule:
+        def rule(inst: Instance) -> Sequence[ir.Value] | None:
+            if _is_small(inst, target):
+                return _RULES[name](inst)
+            by_rows = name == "solve" and target.capabilities.host_memory
+            return solve_by_rows(inst) if by_rows else None
+
+        return rule
+
+    return {f"gnomon.{name}": where_small(name) for name in _RULES}
 
 
 LEGALIZATIONS = (
@@ -373,25 +391,11 @@ LEGALIZATIONS = (
         name="small-matrices",
         stage=Stage.PREPARE,
         kind=Kind.SLOW,
-        doc=f"write out factorizations and solutions of up to {LARGEST} unknowns, in loops of up "
-        f"to {LARGEST_IN_LOOPS} if the batch is small, and solve larger batches there row by row",
+        doc=f"write out factorizations and solutions of up to {LARGEST} unknowns; on CPUs also of "
+        f"up to {LARGEST_IN_LOOPS} in loops if the batch is small, and larger batches row by row",
         upstream="IREE 3.13 has no code for them, and a call of Python and LAPACK takes 15 us",
         reproducer="a loop of 300 solutions of 2 unknowns takes over ten times as long",
-        targets=Targets.where(host_memory=True, host_calls=True),
-        rules=always(
-            {
-                "gnomon.solve": _solve_any,
-            }
-            | {
-                f"gnomon.{name}": _where_small(rule)
-                for name, rule in {
-                    "triangular_solve": _triangular_solve,
-                    "cholesky": _cholesky,
-                    "lu": _lu,
-                    "det": _det,
-                    "slogdet": _slogdet,
-                }.items()
-            }
-        ),
+        targets=Targets.where(host_calls=True),
+        rules=_rules,
     ),
 )

@@ -36,6 +36,13 @@ def sums_of_pairs(x: Any, y: Any) -> Any:
     return gnp.sum(pairs, (1, 2)), gnp.max(pairs * x[:, :, None], (0, 1, 2)), gnp.var(pairs)
 
 
+def small_systems(a: Any) -> Any:
+    """Solutions in a loop and outside of it, and factorizations."""
+    positive = a @ a.mT + gnp.eye(a.shape[-1])
+    solved = lax.fori_loop(0, 3, lambda _, x: gnp.linalg.solve(positive, x), a)
+    return solved, gnp.linalg.cholesky(positive), gnp.linalg.det(a), gnp.linalg.slogdet(a)
+
+
 def third(f: Callable[..., Any]) -> Callable[..., Any]:
     return gn.grad(gn.grad(gn.grad(f)))
 
@@ -47,6 +54,7 @@ ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "branch in scan": (branch_in_scan, (np.float32([1, -1, 0.5, -2, 3]),)),
     "sum of a loop": (sum_of_a_loop, (normal(3, 4),)),
     "sums of pairs": (sums_of_pairs, (normal(8, 32), normal(8, 32, 3))),
+    "small systems": (small_systems, (normal(2, 3, 3),)),
     "first few": (lambda x: lax.top_k(x, 5), (normal(3, 400),)),
     "third derivative": (third(gnp.tanh), (np.float32(0.3),)),
 }
@@ -86,3 +94,11 @@ def test_eager_ops_run_where_their_operands_are(platform: str) -> None:
     y = gnp.sum(x * 2 + 1, axis=0)
     assert y.devices() == {gn.devices(platform)[0]}
     assert_near(y, np.sum(np.asarray(x) * 2 + 1, 0), 4)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("rows", [4, 5])
+def test_small_systems_are_not_sent_to_the_host(rows: int, platform: str) -> None:
+    a = gn.device_put(np.eye(rows, dtype=np.float32), gn.devices(platform)[0])
+    loop = gn.jit(lambda a: lax.fori_loop(0, 3, lambda _, x: gnp.linalg.solve(a, x), a))
+    assert ("host_call" in loop.lower(a).as_text("legalized")) == (rows == 5)
