@@ -22,6 +22,7 @@ from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.emit import full, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.structural import inserted
+from gnomon.dialects.symbolic.dimension import surely_at_most
 from gnomon.dialects.types import BOOL, TensorType, type_of
 
 Dims = Sequence[int | None]
@@ -92,7 +93,7 @@ def _lower_slice(inst: Instance) -> list[ir.Value]:
     """
     start, limit, strides = (list(inst.params[name]) for name in ("start", "limit", "strides"))
     for axis, size in enumerate(inst.type.shape):
-        if isinstance(size, int) and size <= 1:
+        if surely_at_most(size, 1):
             limit[axis], strides[axis] = start[axis] + size, 1
     attributes = {"start_indices": start, "limit_indices": limit, "strides": strides}
     encoded = {name: INTS.encode(tuple(numbers)) for name, numbers in attributes.items()}

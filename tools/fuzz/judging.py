@@ -122,9 +122,9 @@ class DisturbedEvaluator(Evaluator):
                 terms = 1.0 + 0.5 * np.sqrt(max(1.0, length / size))
                 operands = tuple(self._moved(o, terms, normwise) for o in operands)
             results = [self._moved(r, 1.0, normwise) for r in run(*operands)]
-            if name in SUMS:
-                results = self._with_either_zero(results, (*operands, np.zeros(1, np.float32)))
-            return results
+            if name not in SUMS:
+                return results
+            return self._with_either_zero(results, (*operands, np.zeros(1, np.float32)))
 
         return disturbed
 
