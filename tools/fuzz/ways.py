@@ -33,9 +33,9 @@ class Threshold(NamedTuple):
     Attributes:
       module: the module that defines and reads it.
       name: its name.
-      everywhere: a value with which the way is taken wherever it is possible. Where kernels would
-        take the compiler very long, it is a moderate one.
-      nowhere: a value with which the way is never taken.
+      everywhere: a value with which the way is taken wherever it is possible.
+      nowhere: a value with which the way is never taken. Where the compiler would take very long,
+        both are moderate.
     """
 
     module: str
@@ -70,8 +70,8 @@ THRESHOLDS = (
     Threshold(f"{_LEGALIZE}.data_movement.sorting", "_MAX_COMPARISONS", 1 << 20, -1),
     Threshold(f"{_LEGALIZE}.complex_views", "FEWEST", 0, _MANY),
     Threshold(f"{_LEGALIZE}.reductions.convolution", "_MIN_PRODUCTS", 1, _MANY),
-    Threshold(f"{_LEGALIZE}.fusion.long_fusions", "MAX_SIZE", 8, _MANY),
-    Threshold(f"{_LEGALIZE}.fusion.closed_expressions", "_SHORT", 0, _MANY),
+    Threshold(f"{_LEGALIZE}.fusion.long_fusions", "MAX_SIZE", 8, 384),
+    Threshold(f"{_LEGALIZE}.fusion.closed_expressions", "_SHORT", 0, 32),
     # Loops, branches and factorizations as parts of kernels.
     Threshold(f"{_LEGALIZE}.array_kernels.array_kernel", "_LONGEST", _MANY, -_MANY),
     Threshold(f"{_LEGALIZE}.array_kernels.array_kernel", "_LARGEST", _MANY, -1),
