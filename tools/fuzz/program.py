@@ -40,8 +40,8 @@ class Array:
       shape, dtype: the array's type.
       flavour: the distribution, a key of `FLAVOURS`.
       seed: the seed of NumPy's generator.
-      step: a NumPy expression of the array that takes the place of this one, ``x``, if it has
-        floating-point numbers.
+      step: a NumPy expression of the array that takes the place of this one, ``x``; by default
+        none does.
     """
 
     shape: tuple[int, ...]
@@ -60,7 +60,7 @@ class Array:
         else:
             value = re.sub(r"\bs\b", str(self.shape), re.sub(r"\br\.", f"{generator}.", drawn))
         text = f"numpy.asarray({value}).astype('{self.dtype}')"
-        if self.step and "float" in self.dtype:
+        if self.step:
             text = f"(lambda x: {self.step})({text}).astype('{self.dtype}')"
         return text
 

@@ -70,7 +70,7 @@ def test_no_loop_becomes_a_kernel() -> None:
     assert not kernels(_loop, X)
 
 
-def test_chosen_thresholds_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_thresholds_are_left_alone() -> None:
     before = [getattr(importlib.import_module(t.module), t.name) for t in THRESHOLDS]
     take(Ways.CHOSEN)
     assert [getattr(importlib.import_module(t.module), t.name) for t in THRESHOLDS] == before

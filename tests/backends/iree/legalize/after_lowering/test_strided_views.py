@@ -1,4 +1,4 @@
-"""Strided slices that are joined, taken back, and read by computed indices."""
+"""Slices with gaps that are read by position compile, and only they are stored."""
 
 from __future__ import annotations
 
@@ -8,46 +8,199 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gnomon as gn
+import gnomon
 import gnomon.numpy as gnp
+import gnomon.scipy.fft
 from gnomon import lax
+from tests.tolerance import assert_each_near
 
-X = np.arange(9, dtype=np.int32).reshape(3, 3)
+X = np.arange(2 * 5 * 7, dtype=np.float32).reshape(2, 5, 7) / 8
+PLACES = np.array([1, 0, 1, 5, -1], np.int32)
 
-# Each takes three rows of a slice, and gives them back.
-WAYS: dict[str, Callable[[Any], Any]] = {
-    "stack": lambda s: gnp.stack([s, s])[-1],
-    "concatenate": lambda s: gnp.concatenate([s, s])[3:],
-    "other part": lambda s: gnp.concatenate([s + 1, s])[3:],
-    "both parts": lambda s: gnp.concatenate([s, s])[2:5],
-    "nested": lambda s: gnp.concatenate([gnp.concatenate([s, s]), s])[3:6],
-    "transposed": lambda s: gnp.concatenate([s, s]).T[:, 3:].T,
-    "pad": lambda s: gnp.pad(s, ((0, 1), (0, 0)))[:3],
-    "pad before": lambda s: gnp.pad(s, ((2, 0), (0, 0)), constant_values=7)[2:],
-    "update": lambda s: gnp.zeros((4, 2), s.dtype).at[:3].set(s)[:3],
-    "tile": lambda s: gnp.tile(s, (2, 1))[:3],
-    "roll": lambda s: gnp.roll(gnp.roll(s, 1, 0), -1, 0),
-    "split": lambda s: gnp.split(gnp.concatenate([s, s]), 2)[1],
+# Views that are read by position, of an array and a start that is known only at run time.
+VIEWS: dict[str, Callable[[Any, Any], Any]] = {
+    "every other": lambda x, i: x[0, 0, ::2],
+    "every other, inner": lambda x, i: x[0, :, ::2],
+    "every other, outer": lambda x, i: x[0, ::2],
+    "backwards": lambda x, i: x[-1, -1, ::-2],
+    "one of the last": lambda x, i: x[:, :, 2:3],
+    "one of two": lambda x, i: x[:, 0:1, 2:3],
+    "one of the last, found at run time": lambda x, i: lax.dynamic_slice(x, (0, 0, i), (2, 5, 1)),
+    "transposed": lambda x, i: x[0, :, ::2].T,
+    "of what is transposed": lambda x, i: x.T[0:1],
+    "of what is rotated": lambda x, i: gnp.transpose(x, (1, 2, 0))[:, 1:2],
+    "of one row, transposed": lambda x, i: x[:1].T[2:3],
+    "of a view": lambda x, i: x[:, :, ::2][:, 1:4],
+    "widened": lambda x, i: x.astype("float16")[0, :, ::2].astype("float32"),
+    "unsigned": lambda x, i: x.astype("uint8")[0, :, ::2],
+    "unsigned, twice": lambda x, i: x.astype("uint8")[0, 0, ::-1][::-2],
+    "of bools": lambda x, i: (x[0] > 2)[:, ::2],
+    "of bools, backwards": lambda x, i: (x[0, 0] > 2)[::-2],
+    "times one": lambda x, i: x[0, :, ::2] * 1.0 + 0.0,
+    "scaled": lambda x, i: (
+        (x.astype("int8")[0, :, ::2].astype("float32") - x[0, 0, 0]) * x[0, 1, 1]
+    ),
+    "broadcast": lambda x, i: gnp.broadcast_to(x[:, 1:2, 1:2], (2, 3, 1)),
 }
-READS: dict[str, Callable[[Any], Any]] = {
-    "reversed sum": lambda v: gnp.sum(v[::-2], axis=0),
-    "reversed": lambda v: v[::-1] + 1,
-    "gathered": lambda v: v[gnp.asarray([1, 0])],
-    "reversed scan": lambda v: lax.cumsum(v, axis=0, reverse=True),
+
+READERS: dict[str, Callable[[Any, Any], Any]] = {
+    "reversed": lambda v, i: lax.rev(v, (v.ndim - 1,)),
+    "reversed, outer": lambda v, i: lax.rev(v, (0,)),
+    "gather": lambda v, i: v[i],
+    "gather, filled": lambda v, i: v.at[i].get(mode="fill"),
+    "gather, inner": lambda v, i: v[..., i],
+    "gather, both": lambda v, i: v[i % 2, ..., i % 2] if v.ndim > 1 else v[i],
+    "gather, promised": lambda v, i: v.at[i % 2].get(mode="promise_in_bounds"),
+    "reversed scan": lambda v, i: lax.cumsum(v.astype("float32"), axis=v.ndim - 1, reverse=True),
+    "reversed scan of a function": lambda v, i: lax.cumlogsumexp(
+        v.astype("float32"), axis=0, reverse=True
+    ),
+    "sort": lambda v, i: gnp.sort(v, axis=-1),
 }
 
 
-@pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize("way", WAYS)
-def test_parts_of_joined_slices(way: str, read: str) -> None:
-    def f(x: Any) -> Any:
-        return READS[read](WAYS[way](x[:, ::2]))
-
-    expected = f(gnp.asarray(X))
-    np.testing.assert_array_equal(gn.jit(f)(X), expected)
+_QUICK = ("reversed", "gather, filled", "reversed scan of a function")
 
 
-@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4", "aarch64-linux"])
-@pytest.mark.parametrize("way", ["stack", "pad"])
-def test_parts_of_joined_slices_compile_for_other_processors(way: str, target: str) -> None:
-    gn.jit(lambda x: gnp.sum(WAYS[way](x[:, ::2])[::-2], axis=0)).lower(X).compile(target=target)
+@pytest.mark.parametrize(
+    "reader", [pytest.param(r, marks=() if r in _QUICK else pytest.mark.slow) for r in READERS]
+)
+def test_views_are_read_by_position(reader: str) -> None:
+    def read(x: Any, start: Any, places: Any) -> dict[str, Any]:
+        return {name: READERS[reader](view(x, start), places) for name, view in VIEWS.items()}
+
+    found = gnomon.jit(read)(X, 3, PLACES)
+    expected = read(gnp.asarray(X), 3, gnp.asarray(PLACES))
+    for name, value in expected.items():
+        assert_each_near(found[name], value, 16, message=name)
+
+
+# Programs that IREE refuses: a shape, a dtype, and a function of an array and positions.
+REFUSED: list[tuple[tuple[int, ...], str, Callable[[Any, Any], Any]]] = [
+    ((2, 3, 4), "float32", lambda x, i: x[i, 0:1, 0:1]),
+    ((7, 2, 3), "float32", lambda x, i: x.at[0:4, i, 0:1].get(mode="fill")),
+    ((7, 3, 4), "float32", lambda x, i: x.at[0:3, i, 0:1].get(mode="fill")),
+    ((7, 3, 4), "float32", lambda x, i: x.at[0:3, i, 0:1].get(mode="promise_in_bounds")),
+    ((5, 7), "int8", lambda x, i: x.at[i, 0:1].get(mode="fill")),
+    ((7,), "float32", lambda x, i: lax.cumlogsumexp(x[::2], axis=0, reverse=True)),
+    ((2, 3), "float32", lambda x, i: gnp.sort(x[-1, ::-2])),
+]
+
+
+@pytest.mark.parametrize(("shape", "dtype", "function"), REFUSED)
+def test_one_view_alone_compiles(
+    shape: tuple[int, ...], dtype: str, function: Callable[[Any, Any], Any]
+) -> None:
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    places = np.array([1, 0, 1], np.int32)
+    found = gnomon.jit(function)(x, places)
+    assert_each_near(found, function(gnp.asarray(x), gnp.asarray(places)), 4)
+
+
+@pytest.mark.parametrize("shape", [(4,), (5,), (16,), (4, 5)])
+def test_cosine_transforms_read_views(shape: tuple[int, ...]) -> None:
+    transform = gnomon.scipy.fft.dctn if len(shape) > 1 else gnomon.scipy.fft.dct
+    x = gnp.asarray(np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape))
+    np.testing.assert_allclose(gnomon.jit(transform)(x), transform(x), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        (lambda x: lax.rev(x[:, :, ::2], (0,)), 1),
+        # Read in two ways, stored once.
+        (lambda x: ((y := x[:, :, ::2])[PLACES], lax.rev(y, (1,))), 1),
+        # Without gaps: neighbours stay neighbours.
+        (lambda x: (lax.rev(x[:, 1:3, 2:5], (1,)), x[::2][PLACES]), 0),
+        # Not read by position.
+        (lambda x: gnp.exp(x[:, :, ::2]), 0),
+        # A computed value is stored already.
+        (lambda x: lax.rev(gnp.exp(x[:, :, ::2]), (0,)), 0),
+    ],
+)
+def test_only_values_with_gaps_are_stored(function: Callable[[Any], Any], count: int) -> None:
+    text = gnomon.jit(function).lower(X).as_text("stablehlo")
+    assert text.count("optimization_barrier") == count
+
+
+def test_views_are_read_in_loops_and_branches() -> None:
+    def f(x: Any, i: Any) -> Any:
+        def step(k: Any, y: Any) -> Any:
+            return y + lax.rev(lax.dynamic_slice(x, (0, 0, k), (2, 5, 1)), (1,))
+
+        y = lax.fori_loop(0, i, step, gnp.zeros((2, 5, 1)))
+        return lax.cond(i > 1, lambda v: lax.rev(v[:, ::2], (1,)), lambda v: v[:, :3], y)
+
+    assert_each_near(gnomon.jit(f)(X, 3), f(gnp.asarray(X), 3), 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["x86-64-v2", "aarch64-linux", "wasm32", "cuda:sm_90", "rocm"])
+def test_views_are_read_by_position_on_every_target(name: str) -> None:
+    def read(x: Any, start: Any, places: Any) -> Any:
+        return [
+            READERS[reader](view(x, start), places)
+            for reader in ("reversed, outer", "gather", "gather, filled", "reversed scan")
+            for view in VIEWS.values()
+        ]
+
+    assert gnomon.jit(read).lower(X, 3, PLACES).compile(target=name).serialize()
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_view_of_a_splat_is_updated_in_a_branch(chosen: bool) -> None:
+    v, w = np.ones((2, 2, 1, 2, 1), np.float32), np.full((2, 2, 2, 1, 2, 1), 3, np.float32)
+
+    def f(p: Any) -> Any:
+        splat = gnp.full((3, 2, 2, 1, 2, 1), -1.0)
+        return lax.cond(p, lambda a: a[::-2].at[-1].max(v), lambda a: w, splat)
+
+    updated = np.full(w.shape, -1, np.float32)
+    updated[-1] = 1
+    np.testing.assert_array_equal(gnomon.jit(f)(chosen), updated if chosen else w)
+
+
+_SPLAT = (3, 2, 2, 1, 2, 1)
+_OVER = np.full((2, 2, 2, 1, 2, 1), 3, np.float32)
+
+
+# A jitted function is inlined into the loop only after the loop's invariants have been moved out.
+@gnomon.jit
+def _updated(splat: Any) -> Any:
+    return splat[::-2].at[-1].max(np.ones((2, 2, 1, 2, 1), np.float32))
+
+
+# Loops that update a view of a splat; their arguments are the splat and the number of steps.
+SPLAT_LOOPS: dict[str, Callable[[Any, Any], Any]] = {
+    "constant of fori": lambda s, n: lax.fori_loop(0, n, lambda i, c: _updated(s), _OVER),
+    "unchanged carry": lambda s, n: lax.fori_loop(
+        0, n, lambda i, c: (_updated(c[1]), c[1]), (_OVER, s)
+    ),
+    "constant of while": lambda s, n: lax.while_loop(
+        lambda c: c[0] < n, lambda c: (c[0] + 1, _updated(s)), (0, _OVER)
+    ),
+    "constant of a condition": lambda s, n: lax.while_loop(
+        lambda c: (c[0] < n) & (gnp.sum(_updated(s)) < 100), lambda c: (c[0] + 1, c[1]), (0, _OVER)
+    ),
+    "constant of scan": lambda s, n: lax.scan(
+        lambda c, x: (c + n, _updated(s)), n, gnp.arange(3, dtype=np.int32)
+    ),
+    "scanned": lambda s, n: lax.scan(
+        lambda c, x: (c + n, _updated(x)), n, gnp.broadcast_to(s, (3, *_SPLAT))
+    ),
+    "nested": lambda s, n: lax.fori_loop(
+        0, n, lambda i, c: lax.fori_loop(0, i, lambda j, d: _updated(s), c), _OVER
+    ),
+}
+
+
+@pytest.mark.parametrize("loop", SPLAT_LOOPS)
+def test_a_view_of_a_splat_is_updated_in_a_loop(loop: str) -> None:
+    def f(n: Any) -> Any:
+        return SPLAT_LOOPS[loop](gnp.full(_SPLAT, -1.0), n)
+
+    expected, found = f(gnp.asarray(2)), gnomon.jit(f)(gnp.asarray(2))
+    for e, r in zip(
+        gnomon.tree_util.tree_leaves(expected), gnomon.tree_util.tree_leaves(found), strict=True
+    ):
+        np.testing.assert_array_equal(r, e)
