@@ -21,6 +21,7 @@ from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
 from gnomon.backends.iree.dynamic.executable import SizedExecutable
 from gnomon.backends.iree.host import HostFunction, read_table
+from gnomon.backends.iree.legalize import small_matrices
 from gnomon.backends.iree.legalize.host_ops import numpy_host_rules
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import CPU, CPUS, incompatibility
@@ -90,10 +91,8 @@ def level_of_this_machine() -> str:
 @functools.cache
 def _backend(target: str) -> IreeBackend:
     """The backend of a target for programs that can call NumPy."""
-    rows = [
-        replace(row, rules=numpy_host_rules) if row.name == "host-calls" else row
-        for row in LEGALIZATIONS
-    ]
+    rules = {"host-calls": numpy_host_rules, "small-matrices": small_matrices.rules_with_numpy}
+    rows = [replace(row, rules=rules.get(row.name, row.rules)) for row in LEGALIZATIONS]
     return IreeBackend(target, rows)
 
 

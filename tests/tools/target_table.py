@@ -56,7 +56,8 @@ For each op, in f32 or in its first dtype: `{NATIVE}` means that it compiles as 
 `{LEGALIZED}` that it is rewritten because the compiler rejects or miscompiles it, `{HOST}` that the
 program calls Python for it, `{REFUSED}` that it raises `UnsupportedOnTarget` with the reason below
 the table, and `{REPLACED}` that a pass replaces it before the target matters. Everything that is
-not refused was compiled.
+not refused was compiled. Factorizations with `{LEGALIZED}` are those of few unknowns, which are
+[written out](iree.md); larger ones are like `qr`.
 """
 
 Case = tuple[Row, np.dtype]

@@ -12,7 +12,7 @@ from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, SpecialCase
 from gnomon.dialects.host_call import call_on_host
 
-__all__ = ["HOST_OPS", "LEGALIZATIONS", "host_rules", "numpy_host_rules"]
+__all__ = ["HOST_OPS", "LEGALIZATIONS", "has_numpy", "host_rules", "numpy_host_rules"]
 
 _LAPACK = "IREE has no code for it"
 
@@ -54,13 +54,18 @@ def host_rules(target: Target) -> dict[str, Rule]:
     }
 
 
-def numpy_host_rules(target: Target) -> dict[str, Rule]:
-    """The rules of `HOST_OPS` for modules that `gnomon_runtime` loads, which has only NumPy.
+def has_numpy(target: Target) -> bool:
+    """Whether modules that `gnomon_runtime` loads for a target can call NumPy.
 
     NumPy's LAPACK serves every processor; WebAssembly, which is not ELF code, has no NumPy.
     """
+    return target.capabilities.host_calls or target.code == "elf"
+
+
+def numpy_host_rules(target: Target) -> dict[str, Rule]:
+    """The rules of `HOST_OPS` for modules that `gnomon_runtime` loads, which has only NumPy."""
     rules = host_rules(target)
-    if target.capabilities.host_calls or target.code != "elf":
+    if target.capabilities.host_calls or not has_numpy(target):
         return rules
     lapack = [name for name, reason in HOST_OPS.items() if reason == _LAPACK]
     return {**rules, **dict.fromkeys(lapack, SpecialCase(call_on_host))}

@@ -16,7 +16,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
+from gnomon.backends.iree.legalize.host_ops import has_numpy
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.small_batches import solve_by_rows
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule
@@ -26,13 +27,21 @@ from gnomon.dialects.emit import constant, full_like, ops, reshape, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
 
-__all__ = ["LARGEST", "LARGEST_IN_LOOPS", "LEGALIZATIONS"]
+__all__ = [
+    "LARGEST",
+    "LARGEST_IN_LOOPS",
+    "LARGEST_WITHOUT_LAPACK",
+    "LEGALIZATIONS",
+    "rules_with_numpy",
+]
 
 # The most rows of a matrix whose factorization is written out. The number of ops grows with its
 # cube. A kernel of 5 unknowns takes the compiler a second, and a call of LAPACK 15 us. In a loop
 # the call is made in each iteration, and keeps the loop from becoming a kernel.
 LARGEST = 4
 LARGEST_IN_LOOPS = 8
+# The most rows where LAPACK cannot be called. A kernel of 8 unknowns takes the compiler 5 s.
+LARGEST_WITHOUT_LAPACK = 8
 # The most elements of a batch of systems; for more, LAPACK is faster.
 _MOST = 1 << 14
 # The most elements of a batch that is written out in loops. A loop of 50 solutions of 16 systems of
@@ -58,17 +67,24 @@ def _in_loop() -> bool:
     return False
 
 
-def _is_small(inst: Instance, target: Target) -> bool:
-    """Whether an op on square matrices, its first operand, is written out."""
+def _unknowns(inst: Instance) -> int | None:
+    """The number of unknowns of an op whose first operand is a square matrix, if it has a rule."""
     type_ = inst.operand_types[0]
     if type_.dtype not in _REAL or any(not isinstance(n, int) for n in type_.shape):
-        return False
+        return None
     rows, columns = type_.shape[-2:]
-    elements = max(math.prod(t.shape) for t in (*inst.operand_types, *inst.result_types))
+    return rows if rows == columns and rows > 0 and _size(inst) > 0 else None
+
+
+def _size(inst: Instance) -> int:
+    return max(math.prod(t.shape) for t in (*inst.operand_types, *inst.result_types))
+
+
+def _is_faster(inst: Instance, unknowns: int, target: Target) -> bool:
+    """Whether it is faster to write out an op than to call LAPACK."""
     # On devices, loops never become kernels.
-    in_kernel = target.capabilities.host_memory and elements <= _MOST_IN_KERNELS and _in_loop()
-    largest = LARGEST_IN_LOOPS if in_kernel else LARGEST
-    return rows == columns and 0 < rows <= largest and 0 < elements <= _MOST
+    in_kernel = target.capabilities.host_memory and _size(inst) <= _MOST_IN_KERNELS and _in_loop()
+    return unknowns <= (LARGEST_IN_LOOPS if in_kernel else LARGEST) and _size(inst) <= _MOST
 
 
 # --------------------------------------------------------------------------- elements of matrices
@@ -373,17 +389,33 @@ _RULES: dict[str, Callable[[Instance], Sequence[ir.Value]]] = {
 }
 
 
-def _rules(target: Target) -> dict[str, Rule]:
-    def where_small(name: str) -> Rule:
+def rules_with_numpy(target: Target) -> dict[str, Rule]:
+    """The rules for modules that `gnomon_runtime` loads, which call NumPy's LAPACK."""
+    return _rules(target, has_lapack=has_numpy(target))
+
+
+def _rules_of(target: Target) -> dict[str, Rule]:
+    return _rules(target, has_lapack=target.capabilities.host_calls)
+
+
+def _rules(target: Target, has_lapack: bool) -> dict[str, Rule]:
+    def written_out(name: str) -> Rule:
         def rule(inst: Instance) -> Sequence[ir.Value] | None:
-            if _is_small(inst, target):
+            unknowns = _unknowns(inst)
+            if unknowns is None:
+                return None
+            if _is_faster(inst, unknowns, target):
                 return _RULES[name](inst)
             by_rows = name == "solve" and target.capabilities.host_memory
-            return solve_by_rows(inst) if by_rows else None
+            if by_rows and (solution := solve_by_rows(inst)) is not None:
+                return solution
+            # Without LAPACK, the op would be refused.
+            is_only_way = not has_lapack and unknowns <= LARGEST_WITHOUT_LAPACK
+            return _RULES[name](inst) if is_only_way else None
 
         return rule
 
-    return {f"gnomon.{name}": where_small(name) for name in _RULES}
+    return {f"gnomon.{name}": written_out(name) for name in _RULES}
 
 
 LEGALIZATIONS = (
@@ -391,11 +423,11 @@ LEGALIZATIONS = (
         name="small-matrices",
         stage=Stage.PREPARE,
         kind=Kind.SLOW,
-        doc=f"write out factorizations and solutions of up to {LARGEST} unknowns; on CPUs also of "
-        f"up to {LARGEST_IN_LOOPS} in loops if the batch is small, and larger batches row by row",
+        doc=f"write out factorizations and solutions of up to {LARGEST} unknowns, and of up to "
+        f"{LARGEST_WITHOUT_LAPACK} where LAPACK cannot be called; on CPUs also of up to "
+        f"{LARGEST_IN_LOOPS} in loops if the batch is small, and larger batches row by row",
         upstream="IREE 3.13 has no code for them, and a call of Python and LAPACK takes 15 us",
         reproducer="a loop of 300 solutions of 2 unknowns takes over ten times as long",
-        targets=Targets.where(host_calls=True),
-        rules=_rules,
+        rules=_rules_of,
     ),
 )

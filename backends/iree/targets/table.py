@@ -120,7 +120,8 @@ CPU = Target(
 
 _ALONE = (
     "no library is linked: functions are computed by arithmetic only",
-    "no calls of Python: factorizations are refused, long sorts become sorting networks",
+    "no calls of Python: systems, Cholesky and LU factors and determinants of up to 8 unknowns are "
+    "written out, other factorizations are refused, long sorts become sorting networks",
 )
 
 

@@ -190,7 +190,7 @@ def test_a_long_message_follows_the_line(model: Path, capsys: Capture) -> None:
 
 
 def test_an_error_of_a_pass_is_at_the_users_line(model: Path, capsys: Capture) -> None:
-    arguments = (f"{model}:factor", "--args=f32[3,3]", "--target=wasm32")
+    arguments = (f"{model}:factor", "--args=f32[9,9]", "--target=wasm32")
     first, line, caret = lines_of_error(capsys, *arguments)
     text = "return gnp.linalg.cholesky(y)"
     assert first.startswith(f"{model}:{line_of(model, text)}: error: UnsupportedOnTarget: ")

@@ -11,6 +11,7 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax, tree_util
 from gnomon.backends.iree.legalize import small_matrices
+from gnomon.backends.iree.targets import find_target, incompatibility
 
 RNG = np.random.default_rng(0)
 # Without pivots the first would lose all digits, and the second would divide by zero.
@@ -43,11 +44,14 @@ def everything(a: Any) -> Any:
     }
 
 
-def check(function: Any, *arguments: Any, tolerance: float = 2e-4) -> None:
-    expected, found = function(*arguments), gn.jit(function)(*arguments)
+def check(function: Any, *arguments: Any) -> None:
+    check_results(gn.jit(function)(*arguments), function(*arguments))
+
+
+def check_results(found: Any, expected: Any) -> None:
     pairs = zip(tree_util.tree_leaves(expected), tree_util.tree_leaves(found), strict=True)
     for wanted, got in pairs:
-        np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), tolerance, tolerance)
+        np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), 2e-4, 2e-4)
 
 
 def test_values_and_pivots() -> None:
@@ -82,3 +86,27 @@ def test_which_are_written_out(rows: int) -> None:
     a = np.eye(rows, dtype=np.float32)
     calls = ["host_call" in gn.jit(f).lower(a).as_text("legalized") for f in (inverse, loop)]
     assert calls == [rows > small_matrices.LARGEST, False]
+
+
+def test_targets_without_lapack() -> None:
+    """The sizes that LAPACK would have elsewhere are written out; larger ones are refused."""
+    limit = small_matrices.LARGEST_WITHOUT_LAPACK
+    solve, types = gn.jit(gnp.linalg.solve), gn.ShapeDtypeStruct((300, limit, limit), "f4")
+    text = solve.lower(types, types).compile(target="wasm32").as_text("legalized")
+    assert "host_call" not in text and "gnomon.solve" not in text
+    for f, size in (gnp.linalg.inv, limit + 1), (gnp.linalg.qr, 2):
+        lowered = gn.jit(f).lower(gn.ShapeDtypeStruct((size, size), "f4"))
+        with pytest.raises(gn.errors.UnsupportedOnTarget, match=r"not supported on.*'wasm32'"):
+            lowered.compile(target="wasm32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+def test_values_without_lapack(target: str) -> None:
+    if missing := incompatibility(find_target(target)):
+        pytest.skip(missing)
+    limit = small_matrices.LARGEST_WITHOUT_LAPACK
+    for shape in ((5, 5), (limit, limit), (70, limit, limit)):
+        a = RNG.normal(size=shape).astype("f4") + 3 * np.eye(shape[-1], dtype="f4")
+        compiled = gn.jit(everything).lower(a).compile(target=target)
+        check_results(compiled(a), everything(a))
