@@ -300,12 +300,15 @@ def _load_libraries() -> None:
             ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
 
 
-# glibc's parameters of `mallopt`.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 # The most freed memory that the process keeps at the end of its heap.
 _KEPT_BYTES = 1 << 30
-# If one of these is set, the user has chosen the parameters.
-_MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+# Parameters of glibc's `mallopt`, the environment variable of each, by which users choose its
+# value, and ours.
+_MALLOC_PARAMETERS = (
+    (-1, "MALLOC_TRIM_THRESHOLD_", _KEPT_BYTES),
+    (-3, "MALLOC_MMAP_THRESHOLD_", _KEPT_BYTES),
+    (-8, "MALLOC_ARENA_MAX", 1),
+)
 
 
 def _find_glibc() -> Any:
@@ -325,10 +328,17 @@ def _keep_freed_memory() -> None:
     result of that size then needs new pages, which the system must find and clear; that takes three
     times as long as writing them in an elementwise kernel. IREE's caching allocator does not keep
     results.
+
+    All threads share one heap. Calls of a program allocate their temporary arrays in more than one
+    thread, and a heap of each thread would keep memory that no other thread uses: a process that
+    takes the gradient of a U-Net, with 52 MiB of them, holds 177 MiB, and 229 to 334 with a heap
+    for each thread.
     """
-    if _glibc is not None and not any(name in os.environ for name in _MALLOC_VARIABLES):
-        _glibc.mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
-        _glibc.mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+    if _glibc is None or "GLIBC_TUNABLES" in os.environ:
+        return
+    for parameter, variable, value in _MALLOC_PARAMETERS:
+        if variable not in os.environ:
+            _glibc.mallopt(parameter, value)
 
 
 # Clearing less than this takes a small part of a call.
