@@ -78,6 +78,7 @@ THRESHOLDS = (
     Threshold(f"{_LEGALIZE}.array_kernels.carries", "_LEAST_BYTES_OF_TWO", 0, _MANY),
     Threshold(f"{_LEGALIZE}.loop_kernels.code", "_BUDGET", _MANY, -1),
     Threshold(f"{_LEGALIZE}.control.rolled_chains", "LEAST_STEPS", 2, _MANY),
+    Threshold(f"{_LEGALIZE}.control.rolled_chains", "LEAST_FUNCTIONS", 1, _MANY),
     Threshold(f"{_LEGALIZE}.control.branches", "_CHEAP_FLOPS", _MANY, -1),
     Threshold(f"{_LEGALIZE}.small_matrices", "LARGEST", 5, 0),
     Threshold(f"{_LEGALIZE}.small_matrices", "LARGEST_IN_LOOPS", 5, 0),

@@ -10,8 +10,10 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
+import gnomon.scipy.special as special
 from gnomon import tree_util
-from gnomon.backends.iree.legalize.control.rolled_chains import LEAST_STEPS
+from gnomon.backends.iree.legalize.control.rolled_chains import LEAST_FUNCTIONS, LEAST_STEPS
+from tests.tolerance import assert_near
 
 RNG = np.random.default_rng(0)
 W = (0.2 * RNG.normal(size=(16, 16))).astype(np.float32)
@@ -74,6 +76,23 @@ def others(w: Any, x: Any, y: Any) -> Any:
     return x
 
 
+def functions(steps: int) -> Callable[..., Any]:
+    """Elementwise steps, each with one function."""
+
+    def run(w: Any, x: Any, y: Any) -> Any:
+        for _ in range(steps):
+            x = gnp.where(y > 0, gnp.sin(x), x * 1.01 + 0.1)
+        return x
+
+    return run
+
+
+def arithmetic(w: Any, x: Any, y: Any) -> Any:
+    for _ in range(100):
+        x = abs(x * 0.9 - y) / 1.5
+    return x
+
+
 PROGRAMS = {
     # The first step also scales y.
     "chain": (chain(LEAST_STEPS + 1), 1),
@@ -84,6 +103,9 @@ PROGRAMS = {
     "two_chains": (two_chains, 2),
     "kept": (kept, 0),
     "others": (others, 0),
+    "functions": (functions(LEAST_FUNCTIONS + 1), 1),
+    "few_functions": (functions(LEAST_FUNCTIONS - 1), 0),
+    "arithmetic": (arithmetic, 0),
 }
 
 
@@ -106,3 +128,46 @@ def test_which_steps_are_rolled(name: str) -> None:
     text = gn.jit(function).lower(W, X, Y).as_text("legalized")
     if loops is not None:
         assert text.count('"gnomon.while"') == loops
+
+
+def power(x: Any) -> Any:
+    return x**0.3
+
+
+def arccosh(x: Any) -> Any:
+    return gnp.arccosh(x + 1)
+
+
+FUNCTIONS = (
+    *(gnp.sin, gnp.cos, gnp.tan, gnp.arcsin, gnp.arccos, gnp.arctan),
+    *(gnp.sinh, gnp.cosh, gnp.tanh, gnp.arcsinh, arccosh, gnp.arctanh),
+    *(gnp.exp, gnp.exp2, gnp.expm1, gnp.log, gnp.log1p, gnp.cbrt, power, gn.nn.sigmoid),
+    *(special.erf, special.erfc, special.erfinv, special.gammaln, special.digamma),
+    *(special.i0e, special.i1e, special.zeta),
+)
+DTYPES = ("float32", "float16", "float64")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_chains_of_each_function(function: Callable[..., Any], dtype: str) -> None:
+    """Also in a batch of nested loops, from a view, and of an empty array and a scalar."""
+
+    def chain(x: Any) -> Any:
+        # The first step also broadcasts the literals.
+        for _ in range(LEAST_FUNCTIONS + 1):
+            # Values stay where each function is defined, and errors do not grow.
+            value = function(x + 1, x) if function is special.zeta else function(x)
+            x = gnp.clip(0.05 * value + 0.3, 0.1, 0.9) + 0.05 * x
+        return x
+
+    with gn.enable_x64(dtype == "float64"):
+        x = gnp.linspace(0.1, 0.9, 14, dtype=dtype)
+        jitted = gn.jit(chain)
+        assert jitted.lower(x).as_text("legalized").count('"gnomon.while"') == 1
+        for argument in (x, x.reshape(7, 2)[::2], x[3], x[:0]):
+            found, expected = jitted(argument), chain(argument)
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+            assert_near(found, expected, 64, scale=1.0)
+        assert_near(gn.jit(gn.vmap(chain))(x), chain(x), 64, scale=1.0)
