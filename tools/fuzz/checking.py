@@ -374,6 +374,13 @@ KNOWN = (
     ),
     Known(
         "jax values",
+        r"(?s)(?=.*\bgnp\.nan(mean|std)\()(?=.*\bgn\.(jvp|jacfwd|linearize)\()",
+        r"^0\.0 instead of nan",
+        "JAX's derivatives of nanmean and nanstd of no elements are 0; ours are nan, like those of "
+        "mean and std",
+    ),
+    Known(
+        "jax values",
         r"\blax\.bessel_i1e(?=\()",
         r"^-?0\.5 instead of nan",
         "JAX's derivative of bessel_i1e at nan is that at 0",
