@@ -68,7 +68,7 @@ def _in_loop() -> bool:
 
 
 def _unknowns(inst: Instance) -> int | None:
-    """The number of unknowns of an op whose first operand is a square matrix, if it has a rule."""
+    """The rows of an op's first operand; None unless these are square matrices of known sizes."""
     type_ = inst.operand_types[0]
     if type_.dtype not in _REAL or any(not isinstance(n, int) for n in type_.shape):
         return None

@@ -64,8 +64,8 @@ _OTHERS = _STARTS_KERNEL | {
         *("convert", "select", "clamp", "iota", "dynamic_slice", "dynamic_update_slice"),
     )
 }
-# Elementwise ops that are a few instructions. All others are functions.
-_ARITHMETIC = frozenset(
+# Ops that are a few instructions. All other elementwise ops are functions.
+_CHEAP = _OTHERS | {
     f"gnomon.{name}"
     for name in (
         *("add", "sub", "mul", "div", "fma", "neg", "abs", "sign", "max", "min", "square", "sqrt"),
@@ -74,7 +74,7 @@ _ARITHMETIC = frozenset(
         *("shift_left", "shift_right_arithmetic", "shift_right_logical", "mulhi"),
         *("clz", "population_count", "nextafter", "complex", "real", "imag", "conj"),
     )
-)
+}
 
 
 @dataclass
@@ -235,7 +235,7 @@ def _is_worth_it(step: list[ir.Operation], steps: int) -> bool:
     """Whether so many steps are many kernels, or compute many functions."""
     if any(op.name in _STARTS_KERNEL for op in step):
         return True
-    functions = sum(op.name not in _ARITHMETIC | _OTHERS for op in step)
+    functions = sum(op.name not in _CHEAP for op in step)
     return functions * steps >= LEAST_FUNCTIONS
 
 

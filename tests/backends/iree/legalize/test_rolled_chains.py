@@ -152,7 +152,7 @@ DTYPES = ("float32", "float16", "float64")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_chains_of_each_function(function: Callable[..., Any], dtype: str) -> None:
-    """Also in a batch of nested loops, from a view, and of an empty array and a scalar."""
+    """Also under `vmap`, and of a view, a scalar and an empty array."""
 
     def chain(x: Any) -> Any:
         # The first step also broadcasts the literals.
