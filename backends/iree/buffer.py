@@ -14,7 +14,7 @@ from iree.runtime import _binding
 from gnomon.backends import profiling
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, forks
-from gnomon.backends.iree.waiting import wait_for
+from gnomon.backends.iree.waiting import Pace, wait_for
 from gnomon.dialects.types import FLOAT8, SUB_BYTE, TensorType
 from gnomon_runtime.memory import ELEMENT_TYPES, IMPORTED_USAGE_BIT, MEMORY_TYPE, OWNED_USAGE
 
@@ -73,15 +73,28 @@ def element_type(dtype: np.dtype[Any]) -> Any:
 
 
 class Pending:
-    """A program that may still run: the semaphore that it raises to 1, and a fence for it."""
+    """A program that may still run: the semaphore that it raises to 1, and a fence for it.
 
-    __slots__ = ("fence", "forks", "semaphore", "state")
+    Attributes:
+      pace, started: for `wait_for`.
+    """
 
-    def __init__(self, semaphore: Any, fence: Any, state: DriverState) -> None:
+    __slots__ = ("fence", "forks", "pace", "semaphore", "started", "state")
+
+    def __init__(
+        self,
+        semaphore: Any,
+        fence: Any,
+        state: DriverState,
+        pace: Pace | None = None,
+        started: float = 0.0,
+    ) -> None:
         self.forks = forks()
         self.semaphore = semaphore
         self.fence = fence
         self.state = state
+        self.pace = pace
+        self.started = started
 
     def finished(self) -> bool:
         """Whether it ended, successfully or not."""
@@ -110,7 +123,7 @@ class Pending:
                     "the program that computes this value was still running when this process was "
                     "forked; wait for results before a fork"
                 )
-            wait_for(self.semaphore)
+            wait_for(self.semaphore, self.pace, self.started)
         except RuntimeError as error:
             what = "the program that computes this value failed"
             raise execution_error(what, error, self.state) from error

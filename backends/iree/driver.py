@@ -20,6 +20,7 @@ import os
 import re
 import sys
 import threading
+import time
 import weakref
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from gnomon._native import leave_memory_uncleared, next_runtime_generation, runt
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.cuda_context import activator
 from gnomon.backends.iree.vulkan_loader import interposed_loader
-from gnomon.backends.iree.waiting import wait_for
+from gnomon.backends.iree.waiting import Pace, wait_for
 from gnomon.dialects.deferred import Deferred
 
 __all__ = [
@@ -102,6 +103,13 @@ class _InFlight:
         self._lock = threading.Lock()
         self._entries: collections.deque[tuple[Any, object, int]] = collections.deque()
         self._nbytes = 0
+        # The time between the ends of programs while `throttle` waits, and the last end.
+        self._pace, self._last_end = Pace(), 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Whether no program runs."""
+        return not self._entries
 
     def add(self, semaphore: Any, keep_alive: object, nbytes: int = 0) -> None:
         """Hold `keep_alive` until `semaphore` reaches 1, and release the inputs of ended programs.
@@ -129,13 +137,19 @@ class _InFlight:
           nbytes: the memory that the program will allocate.
           limit_nbytes: the most that it and the running programs may allocate, unless none runs.
         """
+        waited = False
         while entries := self._entries:
             if len(entries) < limit and self._nbytes + nbytes <= limit_nbytes:
-                return
+                break
+            waited = True
             # The error of a program is raised where its results are read.
             with contextlib.suppress(IndexError, RuntimeError):
-                wait_for(entries[0][0])
+                last_end = self._last_end
+                wait_for(entries[0][0], self._pace if last_end else None, last_end)
+            self._last_end = time.monotonic()
             self.release_finished()
+        if not waited:
+            self._last_end = 0.0
 
     def wait_all(self) -> None:
         """Wait for all programs; their errors are raised where their results are read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -315,6 +316,8 @@ class Executable:
             wait_for = rt.HalFence.join(fences) if fences else rt.HalFence(0)
         arguments.push_ref(wait_for)
         arguments.push_ref(done)
+        pace = loaded.pace if state.in_flight.idle else None
+        started = time.monotonic()
         # Before the launch, since the program may read this memory immediately.
         state.in_flight.add(semaphore, (arguments, results, keep_alive), loaded.footprint)
         try:
@@ -332,7 +335,7 @@ class Executable:
                 if program.failure() is not None:
                     return self._failed(program)
             raise execution_error("the program failed to start", error, state) from error
-        ticket = Pending(semaphore, done, state)
+        ticket = Pending(semaphore, done, state, pace, started)
         return self._wrap(results, ticket, bool(keep_alive), state)
 
     def _failed(self, cause: Pending | None) -> list[Buffer]:

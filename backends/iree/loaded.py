@@ -19,6 +19,7 @@ from gnomon.backends.iree.host import HostModule, read_table
 from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.reflection import STEPS
 from gnomon.backends.iree.scratch import loading_libraries
+from gnomon.backends.iree.waiting import Pace
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.deferred import Deferred
 
@@ -42,6 +43,7 @@ class LoadedProgram:
       context: the context in which to invoke it.
       invoke: runs it on a list of arguments, and fills a list of results.
       footprint: the bytes that a call allocates, as far as measured.
+      pace: how long a call takes that no other program delays; None if its loops may take any time.
       unmeasured: the number of calls left in which to measure that.
       slow: whether the next call is expected to take long.
       unbounded: whether any call may take long.
@@ -55,6 +57,7 @@ class LoadedProgram:
         "host",
         "invoke",
         "lock",
+        "pace",
         "slow",
         "state",
         "unbounded",
@@ -78,6 +81,7 @@ class LoadedProgram:
         # IREE does not allow concurrent calls of one context.
         self.lock = CallLock()
         self.footprint = 0
+        self.pace = None if unbounded else Pace()
         self.unmeasured = _MEASURED_CALLS
         if state.shares_memory:
             load_for(vmfb)

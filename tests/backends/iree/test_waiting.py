@@ -6,13 +6,14 @@ import ctypes
 import signal
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gnomon
 import gnomon.numpy as gnp
-from gnomon.backends.iree.waiting import wait_for
+from gnomon.backends.iree.waiting import Pace, wait_for
 
 
 class _Semaphore:
@@ -40,6 +41,72 @@ def test_a_wait_ends_after_the_program_and_asks_seldom(seconds: float) -> None:
     assert time.monotonic() >= semaphore.end
     # Each sleep is an eighth longer than the one before, from 20 us on, up to a millisecond.
     assert semaphore.questions < 50 + seconds / 1e-3
+
+
+def wait_with(pace: Pace, seconds: float) -> tuple[int, float]:
+    """A wait for a program of this duration: the questions, and the time from its end on."""
+    semaphore, started = _Semaphore(seconds), time.monotonic()
+    wait_for(semaphore, pace, started)
+    return semaphore.questions, time.monotonic() - semaphore.end
+
+
+def test_a_program_that_has_run_before_is_asked_about_its_end_only() -> None:
+    pace = Pace()
+    first, _ = wait_with(pace, 4e-3)
+    assert 4e-3 <= pace.seconds < 1
+    asked = min(wait_with(pace, 4e-3)[0] for _ in range(10))
+    # Four questions at once, and one for each twentieth of the time from the first sleep on.
+    assert asked <= 4 + 8 < first
+
+
+def test_a_program_that_became_shorter_is_asked_earlier_each_time() -> None:
+    pace = Pace()
+    wait_with(pace, 3e-2)
+    # It ends long before it is expected to, but no first sleep is longer than 4 ms.
+    late = min(wait_with(pace, 1e-3)[1] for _ in range(3))
+    assert late < 10e-3
+    for _ in range(30):
+        _, late = wait_with(pace, 1e-3)
+    assert 1e-3 <= pace.seconds < 3e-2 and late < 10e-3
+
+
+def test_the_expected_duration_follows_shorter_ones_at_once_and_longer_ones_slowly() -> None:
+    pace = Pace()
+    pace.observe(8.0)
+    assert pace.seconds == 8
+    pace.observe(16.0)
+    assert pace.seconds == 9
+    pace.observe(2.0)
+    assert pace.seconds == 2
+
+
+def pending(x: Any) -> Any:
+    """The program that computes an array, which may still run."""
+    return x._live_buffer().pending
+
+
+def test_only_calls_that_nothing_delays_show_how_long_a_program_takes() -> None:
+    x = gnp.asarray(np.full((1024, 1024), 1e-3, np.float32))
+    f = gnomon.jit(lambda x: gnp.sin(x) @ x)
+    f(x).block_until_ready()
+    alone = f(x)
+    after = f(alone)
+    program = pending(alone)
+    assert program.pace is not None and pending(after).pace is None
+    after.block_until_ready()
+    f(x).block_until_ready()
+    assert program.pace.seconds > 0
+
+
+def test_loops_of_any_length_show_nothing() -> None:
+    x = gnp.asarray(np.full((1024, 1024), 1e-3, np.float32))
+
+    @gnomon.jit
+    def f(x: gnomon.Array, n: int) -> Any:
+        return gnomon.lax.while_loop(lambda x: x[0, 0] < n, lambda x: gnp.sin(x) @ x + n, x)
+
+    f(x, 9).block_until_ready()
+    assert pending(f(x, 1)).pace is None
 
 
 def test_a_failure_is_raised() -> None:
