@@ -54,6 +54,7 @@ THRESHOLDS = (
     ),
     Threshold(f"{_LEGALIZE}.library_products", "SMALLEST_ITEM", 1, _MANY),
     Threshold(f"{_LEGALIZE}.library_products", "NARROWEST", 1, _MANY),
+    Threshold(f"{_LEGALIZE}.library_products", "SHORTEST", 1, _MANY),
     Threshold(f"{_LEGALIZE}.library_products", "FEWEST_FEATURES", 1, _MANY),
     Threshold(f"{_LEGALIZE}.library_products", "SMALLEST_TRANSPOSED", 1, _MANY),
     Threshold(f"{_LEGALIZE}.library_products", "_PER_THREAD", 1, _MANY),

@@ -1,4 +1,4 @@
-"""Products of matrices by the BLAS that NumPy ships, where its kernels are faster.
+"""Products of matrices by the BLAS that NumPy ships.
 
 A ``stablehlo.dot_general`` becomes a dispatch of a kernel that calls the library
 (`backends/iree/blas.py`). IREE schedules it like any other kernel: it starts when its operands are
@@ -6,7 +6,7 @@ ready, and runs on IREE's threads without Python, in loops too. Operands are rea
 transposed dimensions become strides.
 
 IREE does not fuse the library's kernels with the operations that follow, so these read the result
-from memory. At the sizes for which the library is used, that costs little next to the product.
+from memory. For products of some terms per element, that costs little next to the product.
 """
 
 from __future__ import annotations
@@ -34,36 +34,41 @@ __all__ = ["EXECUTABLE", "LEGALIZATIONS", "SMALLEST", "use_library", "windows_pa
 
 logger = logging.getLogger(__name__)
 
-# The least number of multiplications, in all products of a batch, for which the library is used.
-# CPU time of OpenBLAS 0.3.31 divided by that of IREE 3.13's kernel, for square matrices of n rows
-# (AMD Zen 4; less than 1 means that the library is faster):
-#   n      128    192    256            512            1024
-#   f64    1.08   1.04   0.80 to 0.98   0.73 to 0.94   0.55 to 0.78
-#   f32    1.37   1.36   0.92 to 1.02   0.97 to 1.2    1.04
-# On an Intel Xeon with AVX-512, f32: 0.6 for 256 and 0.5 for 1024 rows. IREE can tile its kernel
-# for the caches, which makes it as fast on the first processor, but packs the operands in kernels
-# of their own. The library's kernel is the same for all sizes: a perceptron's training step has 22
-# kernels to compile instead of 39, and that of a GPT runs in 28 ms instead of 40.
-SMALLEST = {"f32": 1 << 23, "f64": 1 << 23}
+# The least number of multiplications for which the library is used. Wall time of the library's kernel
+# divided by that of IREE 3.13's, for square matrices of n rows, on an AMD Zen 5 with OpenBLAS 0.3.31
+# (less than 1 means that the library is faster). The second row is with the kernels of both for AVX2;
+# in the third, a bias and a `maximum` follow, which IREE fuses with its kernel:
+#   n                16     32     64     96     128    256
+#   f32              1.00   1.00   1.03   1.02   1.02   1.17
+#   f32, AVX2        1.02   1.04   1.03   0.98   0.93   0.82
+#   f32, `maximum`   1.05   1.04   1.10   1.07   1.06   1.55
+#   f64              1.01   0.97   0.95   0.97   0.95   0.92
+# The calls hardly differ, but the compilations do: the library's kernel is the same for all sizes,
+# and IREE takes 70 to 440 ms for each product of other sizes. The compiler takes 2.0 s of processor
+# time for the training step of a GPT, and 3.6 if only products of 2^23 multiplications or more use
+# the library.
+SMALLEST = {"f32": 1 << 12, "f64": 1 << 12}
 # The dtypes of the operands of a product, by the dtype of its result. Operands of 16 bits are
 # converted: 512 rows of bf16 take 4.1 ms of CPU time, and 6.3 ms in IREE's kernel.
 _READ = {"f32": ("f32", "bf16", "f16"), "f64": ("f64",)}
-# The least number of multiplications in each product of a batch. The same ratio for a batch of 64
-# products of matrices of 64 rows: 0.97; of 128 rows: 0.84.
-SMALLEST_ITEM = 1 << 20
-# The least value of each of the three sizes m, n, k. The ratio for 2000 x 2000 x 32: 1.27; for
-# 2000 x 2000 x 64: 0.69.
-NARROWEST = 64
-# The least number of columns of a product of windows. Its CPU time divided by that of a product of
-# stored windows, on an Intel Xeon, for 3 x 3 kernels over 8 images of 32 x 32: from 64 channels to
-# 8: 0.42, from 16 to 16: 0.46, from 16 to 32: 0.57, from 3 to 32 (6 million terms): 0.94.
-FEWEST_FEATURES = 8
+# The least number of multiplications in each product of a batch. The ratio for a batch of 32
+# products of 64 x 64 x 32: 0.77 to 1.05, with AVX2 0.85 to 1.03, f64 0.76 to 0.88; for 64 products
+# of 16 x 16 x 16: 1.15 and 1.31; for 256 of 8 x 8 x 8: 1.3 and 2.0.
+SMALLEST_ITEM = 1 << 17
+# The least number of rows and columns, and of terms of a sum. A product of a matrix and a vector
+# takes 1.4 times as long with AVX2 (and 0.8 to 0.9 with AVX-512). A product with few terms takes
+# little more time than writing its result, so IREE's fusion pays: 4096 x 16 x 8 in k-means, 1.15.
+NARROWEST, SHORTEST = 8, 16
+# The least number of columns of a product of windows. Wall time divided by that of IREE's product
+# of stored windows, for 3 x 3 kernels over 8 images of 32 x 32, on the same Zen 5: from 64 channels
+# to 1: 0.31, to 3: 0.38, to 8: 0.58, from 3 to 8: 0.79, to 32: 1.03. Compiled in 0.16 s; with stored
+# windows in 0.33 to 0.73.
+FEWEST_FEATURES = 1
 # The least number of multiplications in a product of transposed windows. IREE's kernels multiply a
-# transposed slice for each position in the kernel. CPU time of the gradient of a convolution with
-# the library, divided by that without, for 3 x 3 kernels and images of 32 x 32: one image, from 8
-# channels to 8: 0.96; from 16 to 8: 0.54; 8 images, from 16 channels to 8: 0.51; from 64 to 1:
-# 0.15; from 64 to 8: 0.32.
-SMALLEST_TRANSPOSED = 1 << 20
+# transposed slice for each position in the kernel. The ratio for the gradient of a convolution, 3 x
+# 3: one image of 16 x 16, from 8 channels to 8: 1.0; of 32 x 32, from 3 to 8: 0.86; 8 images of 16 x
+# 16, from 4 to 4: 1.2. On an Intel Xeon, 8 images of 32 x 32, from 64 to 1: 0.15; from 64 to 8: 0.32.
+SMALLEST_TRANSPOSED = 1 << 15
 # The least number of multiplications that is worth a thread.
 _PER_THREAD = 1 << 17
 
@@ -272,9 +277,12 @@ def windows_pay(sizes: tuple[int, int, int], element: str, transposed: bool = Fa
 def _reason_against(product: _Product) -> str:
     """Why the library is not faster for a product; empty if it is."""
     item, least = math.prod(product.sizes), SMALLEST[product.element]
-    if min(product.sizes) < NARROWEST:
-        return f"one of its sizes is below {NARROWEST}"
-    if item < SMALLEST_ITEM:
+    *sides, terms = product.sizes
+    if min(sides) < NARROWEST:
+        return f"it has fewer than {NARROWEST} rows or columns"
+    if terms < SHORTEST:
+        return f"its sums have fewer than {SHORTEST} terms"
+    if product.count > 1 and item < SMALLEST_ITEM:
         return f"each has fewer than {SMALLEST_ITEM} multiplications"
     if item * product.count < least:
         return f"there are fewer than {least} multiplications"
@@ -405,7 +413,7 @@ LEGALIZATIONS = (
         name="library-products",
         stage=Stage.COMPILER_OPS,
         kind=Kind.SLOW,
-        doc="multiply large matrices and convolve by the OpenBLAS that NumPy ships, in f32 and f64",
+        doc="multiply matrices and convolve by the OpenBLAS that NumPy ships, in f32 and f64",
         upstream="IREE 3.13 takes up to 1.8 times as long as OpenBLAS for products of f64",
         reproducer="a product of 1024 rows of f64 takes 1.3 times as long or more",
         targets=Targets.where(is_host=True),

@@ -119,6 +119,7 @@ def test_programs_that_call_the_library(
     monkeypatch.setattr(library_products, "SMALLEST", {"f32": 1})
     monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
     monkeypatch.setattr(library_products, "NARROWEST", 1)
+    monkeypatch.setattr(library_products, "SHORTEST", 1)
     expected = whole(monkeypatch, step_of("tst"), *arguments())
     assert_equal(values_of(step_of("tst"), *arguments()), expected)
     values_of(step_of("tst"), *arguments(batch=12))

@@ -43,6 +43,7 @@ def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_products, "SMALLEST", {"f32": 1, "f64": 1})
     monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
     monkeypatch.setattr(library_products, "NARROWEST", 1)
+    monkeypatch.setattr(library_products, "SHORTEST", 1)
     monkeypatch.setattr(library_products, "FEWEST_FEATURES", 1)
     monkeypatch.setattr(library_products, "SMALLEST_TRANSPOSED", 1)
     # Small products are split too.
