@@ -284,7 +284,7 @@ def _run_compiler(
     try:
         with profiling.span("iree-compile"):
             ok, executable, diagnostics = COMPILER.compile(
-                artifact, flags, process_flags, timeout_s, kernels.provide if kernels else None
+                artifact, flags, process_flags, timeout_s, kernels
             )
     except ProcessTimeoutError as error:
         raise reproducer.error(

@@ -8,8 +8,11 @@ another entry for each kernel names its batch.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -30,10 +33,11 @@ logger = logging.getLogger(__name__)
 _MAX_PROCESSES = 8
 # This many kernels are worth starting another process, which takes a quarter of a second.
 _KERNELS_FOR_A_PROCESS = 4
-# Batches are large enough that the fixed part of a compilation matters little, and small enough
-# that the processes end at about the same time.
-_BATCHES_FOR_A_PROCESS = 2
-_MAX_BATCH = 16
+# The shares of a process in the remaining kernels, one batch after another: the first batches are
+# large, since a batch costs 25 ms besides its kernels, and the last ones are small, so that the
+# processes end at about the same time.
+_SHARES = (0.6, 0.6, 1.0)
+_MIN_BATCH, _MAX_BATCH = 2, 16
 
 Message = tuple[dict[str, object], bytes]
 Ask = Callable[[dict[str, object], bytes], Message]
@@ -73,24 +77,36 @@ class Kernels:
         self._timeout_s = timeout_s
         self.used = False
 
-    def provide(self, payload: bytes, ask: Ask) -> Message:
+    def announce(self, count: int) -> None:
+        """Start the processes that will help to compile this many kernels.
+
+        They start while the worker plans the program's memory. All of them may be in the cache, but
+        mostly a program that is compiled has new ones.
+        """
+        for process in _helpers(_processes_for(count) - 1):
+            with contextlib.suppress(CompilerUnavailable, OSError):
+                process.start(self._process_flags)
+
+    def provide(self, texts: bytes, ask: Ask) -> Message:
         """The answer to a worker that asks for compiled kernels.
 
         Args:
-          payload: the texts of the kernels, as the worker sent them.
+          texts: the texts of the kernels, as the worker sent them.
           ask: sends the worker a request, and waits for its reply.
 
         Returns:
           The header and the payload of the answer. If a kernel did not compile, the answer tells
           the worker to compile the program as a whole.
         """
-        texts = unpack(payload)
-        keys = [cache_key("kernel", *self._key, text) for text in texts]
+        kernels = unpack(texts)
+        keys = [cache_key("kernel", *self._key, text) for text in kernels]
         places: dict[str, _Place] = {}
         batches: dict[str, bytes] = {}
         for key in keys:
             self._look_up(key, places, batches)
-        missing = [(key, text) for key, text in zip(keys, texts, strict=True) if key not in places]
+        missing = [
+            (key, text) for key, text in zip(keys, kernels, strict=True) if key not in places
+        ]
         logger.debug("%d kernels, %d of them in the cache", len(keys), len(keys) - len(missing))
         if missing and not self._compile(missing, ask, places, batches):
             return {"places": None}, b""
@@ -120,15 +136,8 @@ class Kernels:
         batches: dict[str, bytes],
     ) -> bool:
         """Compile kernels and store them; False if one does not compile."""
-        processes = min(
-            available_cores(), _MAX_PROCESSES, -(-len(missing) // _KERNELS_FOR_A_PROCESS)
-        )
-        count = -(-len(missing) // _MAX_BATCH)
-        if processes > 1:
-            count = max(count, processes * _BATCHES_FOR_A_PROCESS)
-        # Distributed by size, so that the batches take about the same time.
-        by_size = sorted(missing, key=lambda one: -len(one[1]))
-        pending = deque(by_size[i::count] for i in range(count))
+        processes = _processes_for(len(missing))
+        pending = deque(_batches(missing, processes))
         failed = threading.Event()
         total, reporting = len(places) + len(missing), threading.Lock()
         compiled: dict[str, tuple[bytes, list[str]]] = {}
@@ -189,6 +198,27 @@ class Kernels:
     ) -> Message:
         header = {**header, "flags": self._flags}
         return process.request(header, payload, self._process_flags, self._timeout_s)
+
+
+def _processes_for(kernels: int) -> int:
+    """The number of processes that compile some kernels."""
+    return min(available_cores(), _MAX_PROCESSES, -(-kernels // _KERNELS_FOR_A_PROCESS))
+
+
+def _batches(kernels: Sequence[tuple[str, bytes]], processes: int) -> list[list[tuple[str, bytes]]]:
+    """Kernels in batches, in the order in which the processes should take them."""
+    # The long ones come first, since one of them could take longer than all that is left.
+    rest = sorted(kernels, key=lambda one: -len(one[1]))
+    batches = []
+    shares = itertools.chain(_SHARES, itertools.repeat(_SHARES[-1]))
+    while rest:
+        share = next(shares) if processes > 1 else 1.0
+        size = min(max(math.ceil(len(rest) * share / processes), _MIN_BATCH), _MAX_BATCH)
+        # Every process gets some of the long ones.
+        taken = rest[: size * processes]
+        batches += [taken[i::processes] for i in range(processes) if taken[i::processes]]
+        rest = rest[size * processes :]
+    return batches
 
 
 _HELPERS: list[CompilerProcess] = []

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 from gnomon.backends.background import add_exit_hook
 from gnomon.backends.errors import CompilerUnavailable
@@ -26,7 +26,7 @@ __all__ = [
     "CompilerProcess",
     "ProcessDiedError",
     "ProcessTimeoutError",
-    "Provide",
+    "Provider",
     "Reply",
 ]
 
@@ -37,8 +37,18 @@ _DIAGNOSTIC_BYTES = 1 << 20
 Reply = tuple[bool, bytes, str]
 """Whether the compilation succeeded, the executable, and the compiler's output."""
 _Message = tuple[dict[str, object], bytes]
-Provide = Callable[[bytes, Callable[[dict[str, object], bytes], _Message]], _Message]
-"""Answers a request for kernels, from their texts and a function that asks the process itself."""
+
+
+class Provider(Protocol):
+    """Provides the kernels of a program, which some flags make the process ask for."""
+
+    def announce(self, count: int) -> None:
+        """Take note that the process will ask for up to this many kernels."""
+
+    def provide(
+        self, texts: bytes, ask: Callable[[dict[str, object], bytes], _Message]
+    ) -> _Message:
+        """The answer to the request for these kernels; ``ask`` sends the process a request."""
 
 
 class ProcessDiedError(Exception):
@@ -188,7 +198,7 @@ class CompilerProcess:
         flags: Sequence[str],
         process_flags: Sequence[str],
         timeout_s: float,
-        provide: Provide | None = None,
+        provider: Provider | None = None,
     ) -> Reply:
         """Compile one artifact.
 
@@ -196,7 +206,7 @@ class CompilerProcess:
           artifact: the artifact.
           flags, process_flags: the flags for the program, and those of the process.
           timeout_s: the number of seconds after which the process is stopped.
-          provide: answers a request for kernels, which some flags make the process send.
+          provider: answers a request for kernels; needed if a flag makes the process send one.
 
         Raises:
           ProcessDiedError: the process died.
@@ -211,9 +221,13 @@ class CompilerProcess:
                 return worker.receive(deadline)
 
             header, payload = ask({"flags": list(flags)}, artifact)
+            if "announced" in header:
+                assert provider is not None
+                provider.announce(cast(int, header["announced"]))
+                header, payload = worker.receive(deadline)
             if "kernels" in header:
-                assert provide is not None
-                header, payload = ask(*provide(payload, ask))
+                assert provider is not None
+                header, payload = ask(*provider.provide(payload, ask))
             return bool(header["ok"]), payload, worker.read_diagnostics()
 
     def request(

@@ -69,6 +69,8 @@ _KERNELS_TO_PART = 4
 
 _Message = tuple[dict[str, object], bytes]
 _Ask = Callable[[dict[str, object], bytes], _Message]
+_Tell = Callable[[dict[str, object]], None]
+_Server = Callable[[dict[str, object], bytes, _Ask, _Tell], _Message]
 
 _HEADER = struct.Struct("<QQ")
 _ORPHAN_POLL_MS = 5000
@@ -123,8 +125,15 @@ def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     return session, ir
 
 
-def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
-    """Compile in several phases, and rewrite the module between them."""
+def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _Message:
+    """Compile in several phases, and rewrite the module between them.
+
+    Args:
+      flags: the flags for the program.
+      artifact: the program.
+      ask: sends the parent a message, and returns the answer.
+      tell: sends it a message that has no answer.
+    """
     from iree.compiler.api import Output, Source  # noqa: PLC0415
 
     opened = _session(flags)
@@ -156,6 +165,10 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             count = _count_kernels(ir, module)
             if _load_module("allocations").has_host_control(ir, module):
                 own.discard(ALLOCATE_AT_THE_CALL)
+        if count < _KERNELS_TO_PART:
+            own.discard(KERNELS_APART)
+        elif KERNELS_APART in own:
+            tell({"announced": count})
         ir.set_phases(invocation._inv_p, _KERNELS_FORMED, _MEMORY_PLANNED)
         if not invocation.execute():
             return {"ok": False, "stage": "compile"}, b""
@@ -165,7 +178,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask) -> _Message:
             _load_module("planned_memory").record(ir, module)
         after = _MEMORY_PLANNED
         objects: list[Path] = []
-        if KERNELS_APART in own and count >= _KERNELS_TO_PART:
+        if KERNELS_APART in own:
             ir.set_phases(invocation._inv_p, after, _SOURCES_PHASE)
             if not invocation.execute():
                 return {"ok": False, "stage": "compile"}, b""
@@ -238,11 +251,11 @@ def _compile_batch(ir: CompilerIR, session: Any, name: str, texts: bytes) -> _Me
     return ({"ok": False, "stage": "kernels"}, b"") if batch is None else ({"ok": True}, batch)
 
 
-def _serve(header: dict[str, object], payload: bytes, ask: _Ask) -> _Message:
+def _serve(header: dict[str, object], payload: bytes, ask: _Ask, tell: _Tell) -> _Message:
     """Answer a request."""
     flags = cast(list[str], header["flags"])
     if "batch" not in header:
-        return _compile(flags, payload, ask)
+        return _compile(flags, payload, ask, tell)
     opened = _session(flags)
     if opened is None:
         return {"ok": False, "stage": "flags"}, b""
@@ -251,12 +264,12 @@ def _serve(header: dict[str, object], payload: bytes, ask: _Ask) -> _Message:
         return _compile_batch(ir, session, str(header["batch"]), payload)
 
 
-def _other_compiler(name: str) -> Callable[[dict[str, object], bytes, _Ask], _Message]:
+def _other_compiler(name: str) -> _Server:
     """A compiler other than IREE's, as a function that answers requests."""
     module, _, function = name.partition(":")
     compile_ = getattr(importlib.import_module(module), function)
 
-    def serve(header: dict[str, object], payload: bytes, _ask: _Ask) -> _Message:
+    def serve(header: dict[str, object], payload: bytes, _ask: _Ask, _tell: _Tell) -> _Message:
         reply: _Message = compile_(header["flags"], payload)
         return reply
 
@@ -377,7 +390,7 @@ def main() -> None:
         return
     setup = handshake[0]
     sys.path[:] = cast(list[str], setup["sys_path"])
-    serve: Callable[[dict[str, object], bytes, _Ask], _Message] = _serve
+    serve: _Server = _serve
     if setup.get("serve"):
         serve = _other_compiler(str(setup["serve"]))
     else:
@@ -389,9 +402,12 @@ def main() -> None:
             api._initializeGlobalCL("gnomon", *process_flags)
     write_frame(replies, {"ready": True})
 
-    def ask(header: dict[str, object], payload: bytes) -> _Message:
+    def tell(header: dict[str, object], payload: bytes = b"") -> None:
         sys.stderr.flush()
         write_frame(replies, header, payload)
+
+    def ask(header: dict[str, object], payload: bytes) -> _Message:
+        tell(header, payload)
         answer = read_frame(requests)
         if answer is None:
             # The parent has closed the pipe, so nothing waits for the program.
@@ -399,9 +415,7 @@ def main() -> None:
         return answer
 
     while (request := read_frame(requests)) is not None:
-        reply, executable = serve(*request, ask)
-        sys.stderr.flush()
-        write_frame(replies, reply, executable)
+        tell(*serve(*request, ask, tell))
 
 
 if __name__ == "__main__":

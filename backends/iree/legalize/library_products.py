@@ -34,10 +34,10 @@ __all__ = ["EXECUTABLE", "LEGALIZATIONS", "SMALLEST", "use_library", "windows_pa
 
 logger = logging.getLogger(__name__)
 
-# The least number of multiplications for which the library is used. Wall time of the library's kernel
-# divided by that of IREE 3.13's, for square matrices of n rows, on an AMD Zen 5 with OpenBLAS 0.3.31
-# (less than 1 means that the library is faster). The second row is with the kernels of both for AVX2;
-# in the third, a bias and a `maximum` follow, which IREE fuses with its kernel:
+# The least number of multiplications for which the library is used. Wall time of the library's
+# kernel divided by that of IREE 3.13's, for square matrices of n rows, on an AMD Zen 5 with
+# OpenBLAS 0.3.31 (less than 1 means that the library is faster). The second row is with the kernels
+# of both for AVX2; in the third, a bias and a `maximum` follow, which IREE fuses with its kernel:
 #   n                16     32     64     96     128    256
 #   f32              1.00   1.00   1.03   1.02   1.02   1.17
 #   f32, AVX2        1.02   1.04   1.03   0.98   0.93   0.82
@@ -61,13 +61,14 @@ SMALLEST_ITEM = 1 << 17
 NARROWEST, SHORTEST = 8, 16
 # The least number of columns of a product of windows. Wall time divided by that of IREE's product
 # of stored windows, for 3 x 3 kernels over 8 images of 32 x 32, on the same Zen 5: from 64 channels
-# to 1: 0.31, to 3: 0.38, to 8: 0.58, from 3 to 8: 0.79, to 32: 1.03. Compiled in 0.16 s; with stored
-# windows in 0.33 to 0.73.
+# to 1: 0.31, to 3: 0.38, to 8: 0.58, from 3 to 8: 0.79, to 32: 1.03. Compiled in 0.16 s; with
+# stored windows in 0.33 to 0.73.
 FEWEST_FEATURES = 1
 # The least number of multiplications in a product of transposed windows. IREE's kernels multiply a
 # transposed slice for each position in the kernel. The ratio for the gradient of a convolution, 3 x
-# 3: one image of 16 x 16, from 8 channels to 8: 1.0; of 32 x 32, from 3 to 8: 0.86; 8 images of 16 x
-# 16, from 4 to 4: 1.2. On an Intel Xeon, 8 images of 32 x 32, from 64 to 1: 0.15; from 64 to 8: 0.32.
+# 3: one image of 16 x 16, from 8 channels to 8: 1.0; of 32 x 32, from 3 to 8: 0.86; 8 images of 16
+# x 16, from 4 to 4: 1.2. On an Intel Xeon, 8 images of 32 x 32, from 64 to 1: 0.15; from 64 to 8:
+# 0.32.
 SMALLEST_TRANSPOSED = 1 << 15
 # The least number of multiplications that is worth a thread.
 _PER_THREAD = 1 << 17

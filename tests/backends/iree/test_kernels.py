@@ -215,6 +215,45 @@ def test_several_processes_compile(
         kernel_cache.stop_helpers()
 
 
+def test_helpers_start_while_the_program_is_planned(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = []
+    start, provide = kernel_cache.CompilerProcess.start, kernel_cache.Kernels.provide
+    monkeypatch.setattr(
+        kernel_cache.CompilerProcess,
+        "start",
+        lambda self, flags: (events.append("start"), start(self, flags))[1],
+    )
+    monkeypatch.setattr(
+        kernel_cache.Kernels,
+        "provide",
+        lambda self, *given: (events.append("provide"), provide(self, *given))[1],
+    )
+    monkeypatch.setattr(kernel_cache, "available_cores", lambda: 2)
+    monkeypatch.setattr(kernel_cache, "_HELPERS", [])
+    try:
+        values_of(step_of("tst"), *arguments())
+        assert events[-2:] == ["start", "provide"]
+    finally:
+        kernel_cache.stop_helpers()
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [1, 4, 7, 43, 100])
+def test_batches_become_smaller(count: int, processes: int) -> None:
+    kernels = [(str(i), b"x" * (i * 7 % 13)) for i in range(count)]
+    batches = kernel_cache._batches(kernels, processes)
+    assert sorted(one for batch in batches for one in batch) == sorted(kernels)
+    sizes = [len(batch) for batch in batches]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] <= kernel_cache._MAX_BATCH
+    # The longest kernels are the first of the first batches.
+    longest = sorted((len(text) for _, text in kernels), reverse=True)
+    assert [len(batch[0][1]) for batch in batches[:processes]] == longest[: len(batches)][
+        :processes
+    ]
+
+
 def test_a_program_is_compiled_whole_where_a_helper_dies(
     folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
