@@ -283,13 +283,11 @@ def compile_batch(
         source = Source.wrap_buffer(session, source_text.encode(), buffer_name=name)
         if not invocation.parse_source(source):
             return None
-        ir.set_phases(invocation._inv_p, _SOURCES, _TARGETS)
-        if not invocation.execute():
+        if not ir.run_phases(invocation, _SOURCES, _TARGETS):
             return None
         with ir.module_of(invocation._inv_p) as module:
             frames = [_frame(ir, op) for op in _executables(ir, module)]
-        ir.set_phases(invocation._inv_p, _TARGETS, _HAL)
-        if not invocation.execute():
+        if not ir.run_phases(invocation, _TARGETS, _HAL):
             return None
     code = path.read_bytes()
     for suffix in (".o", ".h"):

@@ -146,8 +146,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
         source = Source.wrap_buffer(session, artifact, buffer_name="gnomon")
         if not invocation.parse_source(source):
             return {"ok": False, "stage": "parse"}, b""
-        ir.set_phases(invocation._inv_p, _START, _KERNELS_FORMED)
-        if not invocation.execute():
+        if not ir.run_phases(invocation, _START, _KERNELS_FORMED):
             return {"ok": False, "stage": "compile"}, b""
         with ir.module_of(invocation._inv_p) as module:
             _drop_barriers(ir, module)
@@ -169,8 +168,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
             own.discard(KERNELS_APART)
         elif KERNELS_APART in own:
             tell({"announced": count})
-        ir.set_phases(invocation._inv_p, _KERNELS_FORMED, _MEMORY_PLANNED)
-        if not invocation.execute():
+        if not ir.run_phases(invocation, _KERNELS_FORMED, _MEMORY_PLANNED):
             return {"ok": False, "stage": "compile"}, b""
         with ir.module_of(invocation._inv_p) as module:
             if ALLOCATE_AT_THE_CALL in own:
@@ -179,8 +177,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
         after = _MEMORY_PLANNED
         objects: list[Path] = []
         if KERNELS_APART in own:
-            ir.set_phases(invocation._inv_p, after, _SOURCES_PHASE)
-            if not invocation.execute():
+            if not ir.run_phases(invocation, after, _SOURCES_PHASE):
                 return {"ok": False, "stage": "compile"}, b""
             try:
                 objects = _with_compiled_kernels(ir, session, invocation, ask)
@@ -189,8 +186,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
                 return {"ok": False, "stage": "kernels"}, b""
             after = _TARGETS_PHASE if objects else _SOURCES_PHASE
         if CHECK_PARTIAL_RESULTS in own:
-            ir.set_phases(invocation._inv_p, after, _CONFIGURED_PHASE)
-            if not invocation.execute():
+            if not ir.run_phases(invocation, after, _CONFIGURED_PHASE):
                 return {"ok": False, "stage": "compile"}, b""
             try:
                 with ir.module_of(invocation._inv_p) as module:
@@ -201,8 +197,7 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
             after = _CONFIGURED_PHASE
         # Kernels that were compiled separately had several processes instead of threads.
         ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
-        ir.set_phases(invocation._inv_p, after, _END)
-        done = invocation.execute()
+        done = ir.run_phases(invocation, after, _END)
         for path in objects:
             path.unlink()
         if not done:
