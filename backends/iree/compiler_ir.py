@@ -114,11 +114,36 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-def _printed(print_: Callable[[Any], object]) -> str:
-    """The text that a function of the library prints through a callback."""
-    parts: list[bytes] = []
-    print_(_PRINTER(lambda text, _: parts.append(ctypes.string_at(text.data, text.length))))
-    return b"".join(parts).decode()
+class _Text(ctypes.Structure):
+    """The memory for a text, as `backends/native/text.cpp` declares it."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("capacity", ctypes.c_size_t),
+        ("size", ctypes.c_size_t),
+    )
+
+
+class _Printer:
+    """Collects what the library prints through callbacks.
+
+    Args:
+      native: the library with our callback.
+    """
+
+    def __init__(self, native: Any) -> None:
+        self._callback = _PRINTER(("gnomon_append_text", native))
+        self._memory = ctypes.create_string_buffer(1 << 16)
+
+    def printed(self, print_: Callable[[Any, Any], object]) -> str:
+        """The text that a function prints, given a callback and its data."""
+        while True:
+            memory = self._memory
+            text = _Text(ctypes.addressof(memory), len(memory), 0)
+            print_(self._callback, ctypes.byref(text))
+            if text.size <= len(memory):
+                return memory[: text.size].decode()
+            self._memory = ctypes.create_string_buffer(2 * text.size)
 
 
 def _string(text: str) -> _String:
@@ -136,10 +161,12 @@ class CompilerIR:
     Args:
       library: the compiler's library, as ctypes loads it.
       session: the session's handle.
+      native: our own library, as ctypes loads it.
     """
 
-    def __init__(self, library: Any, session: int) -> None:
+    def __init__(self, library: Any, session: int, native: Any) -> None:
         self._library = library
+        self._printed = _Printer(native).printed
         self._functions: dict[str, Any] = {}
         self._types: dict[int, str] = {}
         self._context = self.c("ireeCompilerSessionBorrowContext")(session)
@@ -271,7 +298,9 @@ class CompilerIR:
         """The type of a value, as text."""
         type_ = self.c("mlirValueGetType")(value)
         if type_ not in self._types:
-            self._types[type_] = _printed(lambda out: self.c("mlirTypePrint")(type_, out, None))
+            self._types[type_] = self._printed(
+                lambda out, data: self.c("mlirTypePrint")(type_, out, data)
+            )
         return self._types[type_]
 
     def text(self, op: int) -> str:
@@ -280,13 +309,13 @@ class CompilerIR:
         self.c("mlirOpPrintingFlagsUseLocalScope")(flags)
         self.c("mlirOpPrintingFlagsAssumeVerified")(flags)
         print_ = self.c("mlirOperationPrintWithFlags")
-        text = _printed(lambda out: print_(op, flags, out, None))
+        text = self._printed(lambda out, data: print_(op, flags, out, data))
         self.c("mlirOpPrintingFlagsDestroy")(flags)
         return text
 
     def attribute_text(self, attribute: int) -> str:
         """An attribute as text."""
-        return _printed(lambda out: self.c("mlirAttributePrint")(attribute, out, None))
+        return self._printed(lambda out, data: self.c("mlirAttributePrint")(attribute, out, data))
 
     def integer(self, op: int, name: str) -> int:
         """An attribute of an operation that is an integer."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
+from gnomon._native import __file__ as native_file
 from gnomon.backends.background import add_exit_hook
 from gnomon.backends.errors import CompilerUnavailable
 from gnomon.backends.iree import worker as worker_program
@@ -105,7 +106,14 @@ class _Worker:
         self._requests = cast(BinaryIO, self.process.stdin)
         self._replies = cast(BinaryIO, self.process.stdout)
         paths = [os.path.abspath(entry) for entry in sys.path]
-        self.send({"sys_path": paths, "process_flags": list(process_flags), "serve": serve})
+        self.send(
+            {
+                "sys_path": paths,
+                "process_flags": list(process_flags),
+                "serve": serve,
+                "native": os.path.abspath(native_file),
+            }
+        )
 
     def send(self, header: dict[str, object], payload: bytes = b"") -> None:
         """Send a frame; a dead process is noticed when the answer is awaited."""

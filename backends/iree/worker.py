@@ -20,6 +20,7 @@ Diagnostics go to standard error, for which the parent provides a file.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import importlib.util
@@ -72,6 +73,9 @@ _Ask = Callable[[dict[str, object], bytes], _Message]
 _Tell = Callable[[dict[str, object]], None]
 _Server = Callable[[dict[str, object], bytes, _Ask, _Tell], _Message]
 
+# What the parent says when it starts this process.
+_setup: dict[str, object] = {}
+
 _HEADER = struct.Struct("<QQ")
 _ORPHAN_POLL_MS = 5000
 
@@ -120,7 +124,9 @@ def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
         return None
-    ir: CompilerIR = _load_module("compiler_ir").CompilerIR(ctypes_dl._dylib, session._session_p)
+    ir: CompilerIR = _load_module("compiler_ir").CompilerIR(
+        ctypes_dl._dylib, session._session_p, ctypes.CDLL(str(_setup["native"]))
+    )
     ir.set_threads(False)
     return session, ir
 
@@ -383,16 +389,16 @@ def main() -> None:
     handshake = read_frame(requests)
     if handshake is None:
         return
-    setup = handshake[0]
-    sys.path[:] = cast(list[str], setup["sys_path"])
+    _setup.update(handshake[0])
+    sys.path[:] = cast(list[str], _setup["sys_path"])
     serve: _Server = _serve
-    if setup.get("serve"):
-        serve = _other_compiler(str(setup["serve"]))
+    if _setup.get("serve"):
+        serve = _other_compiler(str(_setup["serve"]))
     else:
         _leave_out_bindings()
         from iree.compiler import api  # noqa: PLC0415
 
-        process_flags = cast(list[str], setup["process_flags"])
+        process_flags = cast(list[str], _setup["process_flags"])
         if process_flags:
             api._initializeGlobalCL("gnomon", *process_flags)
     write_frame(replies, {"ready": True})

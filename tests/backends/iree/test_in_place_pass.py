@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Iterator
 
 import pytest
 from iree.compiler.api import Output, Session, Source, ctypes_dl
 
+from gnomon import _native
 from gnomon.backends.iree.compiler_ir import CompilerIR
 from gnomon.backends.iree.in_place import copy_updated_buffers
 
@@ -52,7 +54,7 @@ def function(*lines: str, results: str = "%y") -> str:
 def parsed(text: str) -> Iterator[tuple[CompilerIR, int, object]]:
     session = Session()
     with session, session.invocation() as invocation:
-        ir = CompilerIR(ctypes_dl._dylib, session._session_p)
+        ir = CompilerIR(ctypes_dl._dylib, session._session_p, ctypes.CDLL(_native.__file__))
         invocation.enable_console_diagnostics()
         assert invocation.parse_source(Source.wrap_buffer(session, text.encode()))
         with ir.module_of(invocation._inv_p) as module:
