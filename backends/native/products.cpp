@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -71,6 +72,79 @@ void multiply(const Product &p, const T *a, const T *b, T *c, std::size_t worker
                    static_cast<std::int64_t>(column_end - column_begin),
                    static_cast<std::int64_t>(p.k), T(1), x, static_cast<std::int64_t>(p.lda), y,
                    static_cast<std::int64_t>(p.ldb), T(0), z, static_cast<std::int64_t>(p.n));
+    }
+}
+
+// Elements of bfloat16 in rows of `count`, as f32 without gaps.
+void widen(const std::uint16_t *from, std::size_t stride, std::size_t rows, std::size_t count,
+           float *to) {
+    for (std::size_t row = 0; row < rows; ++row, from += stride, to += count)
+        for (std::size_t i = 0; i < count; ++i) {
+            std::uint32_t bits = std::uint32_t{from[i]} << 16;
+            std::memcpy(to + i, &bits, sizeof bits);
+        }
+}
+
+// A part of an operand of bfloat16, as f32: rows from `row` on, and columns from `column` on. The
+// rows and the columns of a transposed operand are those of its transpose, which is what memory has.
+struct Widened {
+    const float *data;
+    std::int64_t leading;
+};
+
+Widened widened(const std::uint16_t *x, std::size_t leading, bool transposed, std::size_t row,
+                std::size_t rows, std::size_t column, std::size_t columns,
+                std::vector<float> &memory) {
+    if (transposed) {
+        std::swap(row, column);
+        std::swap(rows, columns);
+    }
+    memory.resize(std::max(memory.size(), rows * columns));
+    widen(x + row * leading + column, leading, rows, columns, memory.data());
+    return {memory.data(), static_cast<std::int64_t>(columns)};
+}
+
+// The same for operands of bfloat16, of which parts are converted that fit into the processor's
+// caches: converted in separate kernels, they would take another pass over memory.
+void multiply_narrow(const Product &p, const std::uint16_t *a, const std::uint16_t *b, float *c,
+                     std::size_t worker, std::size_t workers) {
+    require_library(library<float> != nullptr);
+    constexpr std::size_t most_rows = 512, most_columns = 1024, most_terms = 512;
+    thread_local std::vector<float> a_memory, b_memory;
+    std::size_t pieces = p.row_pieces * p.column_pieces;
+    std::size_t tasks = p.outer * p.inner * pieces;
+    for (std::size_t task = tasks * worker / workers; task < tasks * (worker + 1) / workers;
+         ++task) {
+        std::size_t item = task / pieces, piece = task % pieces;
+        std::size_t row_piece = piece / p.column_pieces, column_piece = piece % p.column_pieces;
+        std::size_t outer = item / p.inner, inner = item % p.inner;
+        const std::uint16_t *x = a + outer * p.a_outer + inner * p.a_inner;
+        const std::uint16_t *y = b + outer * p.b_outer + inner * p.b_inner;
+        float *z = c + item * p.m * p.n;
+        std::size_t row_begin = p.m * row_piece / p.row_pieces;
+        std::size_t row_end = p.m * (row_piece + 1) / p.row_pieces;
+        std::size_t column_begin = p.n * column_piece / p.column_pieces;
+        std::size_t column_end = p.n * (column_piece + 1) / p.column_pieces;
+        for (std::size_t column = column_begin; column < column_end; column += most_columns) {
+            std::size_t columns = std::min(most_columns, column_end - column);
+            for (std::size_t term = 0; term < p.k; term += most_terms) {
+                std::size_t terms = std::min(most_terms, p.k - term);
+                Widened right = widened(y, p.ldb, p.b_transposed, term, terms, column, columns,
+                                        b_memory);
+                for (std::size_t row = row_begin; row < row_end; row += most_rows) {
+                    std::size_t rows = std::min(most_rows, row_end - row);
+                    Widened left =
+                        widened(x, p.lda, p.a_transposed, row, rows, term, terms, a_memory);
+                    library<float>(row_major, p.a_transposed ? transpose : no_transpose,
+                                   p.b_transposed ? transpose : no_transpose,
+                                   static_cast<std::int64_t>(rows),
+                                   static_cast<std::int64_t>(columns),
+                                   static_cast<std::int64_t>(terms), 1.0f, left.data, left.leading,
+                                   right.data, right.leading, term == 0 ? 0.0f : 1.0f,
+                                   z + row * p.n + column, static_cast<std::int64_t>(p.n));
+                }
+            }
+        }
     }
 }
 
@@ -189,9 +263,10 @@ void convolve_transposed(const Windows &w, const T *a, const T *b, T *c, std::si
 } // namespace
 
 // The kernel passes each array as a pointer and an offset in elements, then the numbers.
-#define GNOMON_PRODUCT(NAME, T)                                                                    \
-    GNOMON_EXPORT void NAME(const T *a, std::size_t a_offset, const T *b, std::size_t b_offset,    \
-                            T *c, std::size_t c_offset, std::size_t outer, std::size_t inner,      \
+#define GNOMON_PRODUCT(NAME, MULTIPLY, FROM, TO)                                                   \
+    GNOMON_EXPORT void NAME(const FROM *a, std::size_t a_offset, const FROM *b,                    \
+                            std::size_t b_offset, TO *c, std::size_t c_offset, std::size_t outer,  \
+                            std::size_t inner,                                                     \
                             std::size_t a_outer, std::size_t a_inner, std::size_t b_outer,         \
                             std::size_t b_inner, std::size_t m, std::size_t n, std::size_t k,      \
                             std::size_t lda, std::size_t ldb, std::size_t a_transposed,            \
@@ -200,7 +275,7 @@ void convolve_transposed(const Windows &w, const T *a, const T *b, T *c, std::si
         Product product{                                                                           \
             outer, inner, a_outer,           a_inner,           b_outer,    b_inner,      m, n, k, \
             lda,   ldb,   a_transposed != 0, b_transposed != 0, row_pieces, column_pieces};        \
-        multiply<T>(product, a + a_offset, b + b_offset, c + c_offset, worker, workers);           \
+        MULTIPLY(product, a + a_offset, b + b_offset, c + c_offset, worker, workers);              \
     }
 
 #define GNOMON_WINDOWS(NAME, CONVOLVE, T)                                                          \
@@ -225,8 +300,9 @@ void convolve_transposed(const Windows &w, const T *a, const T *b, T *c, std::si
     }
 
 extern "C" {
-GNOMON_PRODUCT(gnomon_product_f32, float)
-GNOMON_PRODUCT(gnomon_product_f64, double)
+GNOMON_PRODUCT(gnomon_product_f32, multiply<float>, float, float)
+GNOMON_PRODUCT(gnomon_product_f64, multiply<double>, double, double)
+GNOMON_PRODUCT(gnomon_product_bf16, multiply_narrow, std::uint16_t, float)
 GNOMON_WINDOWS(gnomon_product_windows_f32, convolve, float)
 GNOMON_WINDOWS(gnomon_product_windows_f64, convolve, double)
 GNOMON_WINDOWS(gnomon_product_transposed_windows_f32, convolve_transposed, float)

@@ -20,10 +20,17 @@ _EXECUTABLE = "gnomon_products_"
 
 
 class Kernel(NamedTuple):
-    """A kernel: its name, the dtype of its arrays, and how many numbers it takes."""
+    """A kernel.
+
+    Attributes:
+      name: its name.
+      operand, result: the dtypes of its arrays.
+      numbers: how many numbers it takes.
+    """
 
     name: str
-    element: str
+    operand: str
+    result: str
     numbers: int
 
 
@@ -48,7 +55,7 @@ def dispatch(
             "arith.constant", results=[index], attributes={"value": attribute}
         ).results[0]
 
-    given = [_converted(x, kernel.element) for x in operands]
+    given = [_converted(x, kernel.operand) for x in operands]
     given += [constant(n) for n in numbers]
     entry = ir.SymbolRefAttr.get([_EXECUTABLE + kernel.name, kernel.name])
     return ir.Operation.create(
@@ -94,21 +101,25 @@ def _executable(kernel: Kernel) -> str:
 
 
 def _kernel(kernel: Kernel) -> str:
-    name, element, count = kernel
-    dense = f"memref<?x{element}, strided<[1], offset: ?>>"
+    name, operand, result, count = kernel
+    # Upstream rewrites functions of bf16, but not their declarations. The buffers have no dtype.
+    stored = {"bf16": "i16"}.get(operand, operand)
+    elements = {"a": stored, "b": stored, "c": result}
     given = ", ".join(f"%n{i}" for i in range(count))
     indices = ", ".join(["index"] * count)
-    called = f"({', '.join([f'memref<{element}>, index'] * 3)}, {indices}, index, index) -> ()"
+    bases = ", ".join(f"memref<{element}>, index" for element in elements.values())
+    called = f"({bases}, {indices}, index, index) -> ()"
     arguments = ", ".join(f"%n{i}: index" for i in range(count))
+    layout = "strided<[1], offset: ?>"
     views = "\n".join(
         f"""
     %{x}_view = "stream.binding.subspan"(%{x}, %zero, %one)
-        : (!stream.binding, index, index) -> {dense}
+        : (!stream.binding, index, index) -> memref<?x{element}, {layout}>
     %{x}_parts:4 = "memref.extract_strided_metadata"(%{x}_view)
-        : ({dense}) -> (memref<{element}>, index, index, index)"""
-        for x in "abc"
+        : (memref<?x{element}, {layout}>) -> (memref<{element}>, index, index, index)"""
+        for x, element in elements.items()
     )
-    arrays = ", ".join(f"%{x}_parts#0, %{x}_parts#1" for x in "abc")
+    arrays = ", ".join(f"%{x}_parts#0, %{x}_parts#1" for x in elements)
     return f"""
   "func.func"() <{{function_type = {called}, sym_name = "{SYMBOL}{name}",
       sym_visibility = "private"}}> ({{

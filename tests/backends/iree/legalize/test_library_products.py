@@ -222,10 +222,41 @@ def test_operands_of_16_bits_are_converted(all_sizes: None, dtype: Any) -> None:
     a, b = (numbers(40, 40, seed=k).astype(dtype) for k in range(2))
     artifact = lowered(lambda a, b: a.T @ b, a, b)
     assert calls(artifact) == 1
+    # bfloat16 is converted inside of the kernel: only the result is converted outside.
+    conversions = artifact.plan.code.count(b"stablehlo.convert")
+    assert conversions == (1 if dtype is gnp.bfloat16 else 3)
     (found,) = run(artifact, a, b)
     assert found.dtype == dtype
     # Sums of f32, rounded once.
     assert_near(found, (a.T.astype(f32) @ b.astype(f32)).astype(dtype), 1)
+
+
+@pytest.mark.parametrize("layout", ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->nm"])
+@pytest.mark.parametrize("sizes", [(600, 40, 1100), (3, 1100, 600), (530, 1030, 5), (1, 7, 513)])
+def test_operands_of_bfloat16_in_parts(all_sizes: None, layout: str, sizes: Any) -> None:
+    """More rows, columns and terms than are converted at once."""
+    of = dict(zip("mkn", sizes, strict=True))
+    operands, result = layout.split("->")
+    a, b = (
+        numbers(*(of[d] for d in dims), seed=k).astype(gnp.bfloat16)
+        for k, dims in enumerate(operands.split(","))
+    )
+    artifact = lowered(lambda a, b: gnp.einsum(layout, a, b, preferred_element_type=f32), a, b)
+    assert calls(artifact) == 1
+    (found,) = run(artifact, a, b)
+    wanted = np.einsum(layout, a.astype(f64), b.astype(f64))
+    assert found.dtype == f32 and found.shape == tuple(of[d] for d in result)
+    assert_near(found, wanted.astype(f32), 8 * of["k"] ** 0.5, scale=float(of["k"] ** 0.5))
+
+
+def test_batches_of_bfloat16(all_sizes: None) -> None:
+    a = numbers(2, 9, 3, 5).astype(gnp.bfloat16)
+    (found,) = run(
+        lowered(lambda a: gnp.einsum("bthd,bshd->bhts", a, a, preferred_element_type=f32), a),
+        a,
+    )
+    wide = a.astype(f64)
+    assert_near(found, np.einsum("bthd,bshd->bhts", wide, wide).astype(f32), 8, scale=5.0)
 
 
 def test_transposed_operands_are_not_copied(all_sizes: None) -> None:
