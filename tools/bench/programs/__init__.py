@@ -1,6 +1,8 @@
 """Programs that users write, through gnomon and JAX: first calls, calls, memory.
 
 python -m gnomon.tools.bench.programs --output programs.md
+
+With ``--pytorch``, eager ports of the programs to PyTorch are measured in the same run (`pytorch`).
 """
 
 from gnomon.tools.bench.programs import (

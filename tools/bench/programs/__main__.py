@@ -15,6 +15,7 @@ from gnomon.tools.bench.programs import PROGRAMS, Program
 from gnomon.tools.bench.programs.measure import (
     FIGURES,
     FRAMEWORKS,
+    PYTORCH_FIGURES,
     Outcome,
     run_program,
     write_bytecode,
@@ -38,23 +39,32 @@ def _cell(outcome: Outcome, figure: str, name: str) -> str:
     return f"{value / 2**20:.0f} MiB" if figure == "memory" else seconds(value)
 
 
-def as_markdown(outcomes: Sequence[Outcome]) -> str:
-    """The table, with the geometric means of its ratios, and a description of each row."""
+def as_markdown(outcomes: Sequence[Outcome], pytorch: bool = False) -> str:
+    """The table, with the geometric means of its ratios, and a description of each row.
+
+    Args:
+      pytorch: whether to add the columns of PyTorch.
+    """
+    pytorch_figures = PYTORCH_FIGURES if pytorch else ()
     titles = ["program"]
     for figure in FIGURES:
         titles += [_TITLES[figure], "JAX", "ratio"]
+    for figure in pytorch_figures:
+        titles += [f"PyTorch, {_TITLES[figure]}", "ratio"]
     lines = [f"| {' | '.join(titles)} |", "|---|" + "---:|" * (len(titles) - 1)]
     for outcome in outcomes:
         cells = [f"`{outcome.program.name}`"]
         for figure in FIGURES:
             cells += [_cell(outcome, figure, name) for name in FRAMEWORKS]
-            ratio = outcome.ratio(figure)
-            cells.append("–" if ratio is None else f"{ratio:.2f}")
+            cells.append(_ratio(outcome.ratio(figure)))
+        for figure in pytorch_figures:
+            cells += [_cell(outcome, figure, "torch"), _ratio(outcome.ratio(figure, "torch"))]
         lines.append(f"| {' | '.join(cells)} |")
     means = ["geometric mean"]
     for figure in FIGURES:
-        ratios = [r for r in (o.ratio(figure) for o in outcomes) if r]
-        means += ["", "", f"**{_mean(ratios):.2f}**" if ratios else "–"]
+        means += ["", "", _mean([o.ratio(figure) for o in outcomes])]
+    for figure in pytorch_figures:
+        means += ["", _mean([o.ratio(figure, "torch") for o in outcomes])]
     lines += [f"| {' | '.join(means)} |", ""]
     lines += [f"- `{o.program.name}`: {o.program.doc}" for o in outcomes]
     failed = [f"- `{o.program.name}`, {n}: {e}" for o in outcomes for n, e in o.errors.items()]
@@ -63,8 +73,14 @@ def as_markdown(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mean(ratios: Sequence[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, ratios)))
+def _ratio(ratio: float | None) -> str:
+    return "–" if ratio is None else f"{ratio:.2f}"
+
+
+def _mean(ratios: Sequence[float | None]) -> str:
+    """The geometric mean of the ratios that there are."""
+    logarithms = [math.log(ratio) for ratio in ratios if ratio]
+    return f"**{math.exp(statistics.fmean(logarithms)):.2f}**" if logarithms else "–"
 
 
 def select(patterns: Sequence[str]) -> list[Program]:
@@ -87,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; the exit status is 1 if a program failed or the frameworks disagreed."""
     parser = argparse.ArgumentParser(
         prog="python -m gnomon.tools.bench.programs",
-        description="First calls, calls and memory of programs, in gnomon and JAX.",
+        description="First calls, calls and memory of programs, in gnomon, JAX and PyTorch.",
     )
     parser.add_argument("--list", action="store_true", help="list the programs")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="run this one")
@@ -97,6 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--platform", default="cpu", metavar="NAME", help="cpu, cuda, ...")
     parser.add_argument(
         "--no-warm", action="store_true", help="no first calls from the disk, which take long"
+    )
+    parser.add_argument(
+        "--pytorch", action="store_true", help="add calls and memory of PyTorch (eager)"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE")
     parser.add_argument(
@@ -113,9 +132,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(f"{p.name:{width}}  {p.doc}" for p in programs))
         return 0
     use_platform(given.platform)
-    facts = "\n".join(
-        f"- {key}: {value}" for key, value in machine(*load_frameworks(list(FRAMEWORKS))).items()
-    )
+    names = [*FRAMEWORKS, "torch"] if given.pytorch else list(FRAMEWORKS)
+    found, missing = load_frameworks(names)
+    if "torch" in missing:
+        print(f"bench: {missing['torch']}", file=sys.stderr)
+        return 2
+    facts = "\n".join(f"- {key}: {value}" for key, value in machine(found, missing).items())
     try:
         write_bytecode(programs[0], given.platform)
     except RuntimeError as error:
@@ -131,13 +153,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             turn_s=given.turn,
             platform=given.platform,
             warm=not given.no_warm,
+            pytorch=given.pytorch,
         )
         outcomes.append(outcome)
-        ratios = ", ".join(
-            f"{figure} {ratio:.2f}" for figure in FIGURES if (ratio := outcome.ratio(figure))
-        )
-        print(f"{program.name}: {ratios or outcome.errors}", file=sys.stderr, flush=True)
-        text = f"{facts}\n\n{as_markdown(outcomes)}"
+        ratios = [f"{figure} {r:.2f}" for figure in FIGURES if (r := outcome.ratio(figure))]
+        ratios += [f"PyTorch {r:.2f}"] if (r := outcome.ratio("call", "torch")) else []
+        ratios += [f"{name}: {error}" for name, error in outcome.errors.items()]
+        print(f"{program.name}: {', '.join(ratios)}", file=sys.stderr, flush=True)
+        text = f"{facts}\n\n{as_markdown(outcomes, given.pytorch)}"
         if given.output:  # after each program, so that a run that is cut short leaves a table
             given.output.write_text(text, encoding="utf-8")
     print(text)

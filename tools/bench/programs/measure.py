@@ -24,6 +24,8 @@ from gnomon.tools.bench.programs.program import Program
 
 FRAMEWORKS = ("gnomon", "jax")
 FIGURES = ("call", "cold", "warm", "memory")
+# PyTorch's own figures: the ports are not compiled, so their first calls say nothing.
+PYTORCH_FIGURES = ("call", "memory")
 
 _START = """
 import sys
@@ -43,16 +45,17 @@ class Outcome:
 
     Attributes:
       figures: a median by figure and framework.
-      errors: why there are none, by framework; under ``agreement`` how results differ.
+      errors: why there are none, by framework; under ``agreement`` how the results of gnomon and
+        JAX differ.
     """
 
     program: Program
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
-    def ratio(self, figure: str) -> float | None:
-        """The figure of gnomon relative to that of JAX."""
-        ours, theirs = (self.figures.get(figure, {}).get(name) for name in FRAMEWORKS)
+    def ratio(self, figure: str, peer: str = "jax") -> float | None:
+        """The figure of gnomon relative to that of a peer."""
+        ours, theirs = (self.figures.get(figure, {}).get(name) for name in ("gnomon", peer))
         return ours / theirs if ours and theirs else None
 
 
@@ -122,6 +125,24 @@ def write_bytecode(program: Program, platform: str) -> None:
             _Process(program, name, platform, folder).close()
 
 
+def _start_pytorch(
+    outcome: Outcome, reference: list[np.ndarray], platform: str, stack: ExitStack
+) -> _Process | None:
+    """A process of PyTorch; None if it fails or its results differ, with the reason in `errors`."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    file = str(Path(folder) / "results.npz")
+    try:
+        process = _Process(outcome.program, "torch", platform, folder, file)
+    except RuntimeError as error:
+        outcome.errors["torch"] = str(error)
+        return None
+    stack.callback(process.close)
+    problem = difference(load_results(file), reference, outcome.program.tolerance)
+    if problem:
+        outcome.errors["torch"] = f"other results than JAX: {problem}"
+    return None if problem else process
+
+
 def run_program(
     program: Program,
     *,
@@ -130,8 +151,9 @@ def run_program(
     turn_s: float,
     platform: str = "cpu",
     warm: bool = True,
+    pytorch: bool = False,
 ) -> Outcome:
-    """Measure a program in every framework.
+    """Measure a program in gnomon and JAX, and in PyTorch on request.
 
     Args:
       colds: first calls with an empty cache, each in a separate process.
@@ -139,10 +161,12 @@ def run_program(
       platform: where it runs.
       warm: whether to measure first calls from the disk; otherwise the calls are those of the last
         processes of the cold first calls.
+      pytorch: whether a process of PyTorch takes turns with the others. If it fails or disagrees,
+        the figures of the others stay.
     """
     outcome = Outcome(program)
     samples: dict[str, dict[str, list[float]]] = {
-        figure: {name: [] for name in FRAMEWORKS} for figure in FIGURES
+        figure: {name: [] for name in (*FRAMEWORKS, "torch")} for figure in FIGURES
     }
     with ExitStack() as stack:
         folders, running = {}, {}
@@ -175,11 +199,13 @@ def run_program(
             stack.callback(process.close)
             running[name] = process
             samples["warm"][name].append(process.first)
+        if pytorch and (started := _start_pytorch(outcome, results["jax"], platform, stack)):
+            running["torch"] = started
         for number in range(turns):
-            for name in FRAMEWORKS if number % 2 else reversed(FRAMEWORKS):
+            for name in running if number % 2 else reversed(running):
                 samples["call"][name].append(running[name].ask(str(turn_s)))
-        for name in FRAMEWORKS:
-            peak = running[name].ask("memory")
+        for name, process in running.items():
+            peak = process.ask("memory")
             if peak is not None:
                 samples["memory"][name].append(peak)
     outcome.figures = {
@@ -189,4 +215,11 @@ def run_program(
     return outcome
 
 
-__all__ = ["FIGURES", "FRAMEWORKS", "Outcome", "run_program", "write_bytecode"]
+__all__ = [
+    "FIGURES",
+    "FRAMEWORKS",
+    "PYTORCH_FIGURES",
+    "Outcome",
+    "run_program",
+    "write_bytecode",
+]

@@ -18,8 +18,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import gnomon
 from gnomon.tools.bench.frameworks import Framework, load_frameworks, use_platform
 from gnomon.tools.bench.programs import PROGRAMS
+from gnomon.tools.bench.programs.pytorch import load_port, numpy_arguments
 
 
 def resident_memory(key: str = "VmRSS") -> int | None:
@@ -67,24 +69,32 @@ def main(arguments: list[str], base: int | None) -> None:
       base: the memory that does not belong to the framework, in bytes.
     """
     name, framework_name, platform, *files = arguments
+    program = next(p for p in PROGRAMS if p.name == name)
+    arrays: Any = ()
+    if framework_name == "torch":
+        # gnomon makes the arguments, and starts on no other device for this.
+        use_platform("cpu")
+        arrays = numpy_arguments(program, _load("gnomon"))
     use_platform(platform)
     if framework_name != "gnomon":
-        # The tools import gnomon, which must not count as memory of another framework.
+        # The tools use gnomon, which must not count as memory of another framework.
         base = resident_memory()
     framework = _load(framework_name)
-    program = next(p for p in PROGRAMS if p.name == name)
-    function, given = program.build(framework)
+    if framework_name == "torch":
+        function, given = load_port(program), gnomon.tree.map(framework.from_numpy, arrays)
+    else:
+        function, given = program.build(framework)
+        function = framework.module.jit(function)
     framework.wait(given)
-    jitted = framework.module.jit(function)
 
     def call() -> Any:
-        return jitted(*given)
+        return function(*given)
 
     start = time.perf_counter()
     result = framework.wait(call())
     first = time.perf_counter() - start
     for file in files:
-        save_results(file, framework.arrays(framework.module.tree.leaves(result)))
+        save_results(file, framework.arrays(result))
     del result
     _answer(first=first)
     for line in sys.stdin:

@@ -70,15 +70,20 @@ def _cavity(framework: Framework) -> Built:
     return lambda *state: _repeat(framework, step, state, 20), (zero, zero)
 
 
+def masses(arrays: Arrays) -> Any:
+    """The masses of 64 bodies, the first numbers of the program."""
+    return arrays.uniform(64, low=0.5, high=1.5)
+
+
 def _n_body(framework: Framework) -> Built:
     arrays = Arrays(framework)
-    masses = arrays.uniform(64, low=0.5, high=1.5)
+    mass = masses(arrays)
 
     def step(state: Any) -> Any:
         x, v = state
         apart = x[None] - x[:, None]
         squared = (apart * apart).sum(-1) + 0.05
-        v = v + 0.005 * (apart * (masses * squared**-1.5)[..., None]).sum(1)
+        v = v + 0.005 * (apart * (mass * squared**-1.5)[..., None]).sum(1)
         return x + 0.005 * v, v
 
     x = arrays.normal(64, 3)

@@ -72,11 +72,17 @@ def _mixture(framework: Framework) -> Built:
     return run, (x, x[:8])
 
 
+def observations(arrays: Arrays) -> tuple[Any, Any]:
+    """The data of the logistic regression, the first numbers of the program."""
+    x, y = arrays.normal(128, 8), arrays.integers(128, below=2)
+    return x, y.astype(arrays.framework.np.float32)
+
+
 def _chains(framework: Framework) -> Built:
     """Hamiltonian Monte Carlo: 16 chains of 20 steps of 10 leapfrogs, a logistic regression."""
     arrays, np_, module = Arrays(framework), framework.np, framework.module
     random, lax = module.random, framework.lax
-    x, y = arrays.normal(128, 8), arrays.integers(128, below=2).astype(np_.float32)
+    x, y = observations(arrays)
 
     def energy(w: Any) -> Any:
         logits = x @ w
