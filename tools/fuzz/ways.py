@@ -70,6 +70,8 @@ THRESHOLDS = (
     Threshold(f"{_LEGALIZE}.data_movement.sorting", "_SHORT", 64, -1),
     Threshold(f"{_LEGALIZE}.data_movement.sorting", "_MAX_COMPARISONS", 1 << 20, -1),
     Threshold(f"{_LEGALIZE}.complex_views", "FEWEST", 0, _MANY),
+    Threshold(f"{_LEGALIZE}.after_lowering.short_dimensions", "LONGEST", _MANY, 0),
+    Threshold(f"{_LEGALIZE}.after_lowering.short_dimensions", "SHORTEST_NEXT", 1, _MANY),
     Threshold(f"{_LEGALIZE}.reductions.convolution", "_MIN_PRODUCTS", 1, _MANY),
     Threshold(f"{_LEGALIZE}.fusion.long_fusions", "MAX_SIZE", 8, 384),
     Threshold(f"{_LEGALIZE}.fusion.closed_expressions", "_SHORT", 0, 32),

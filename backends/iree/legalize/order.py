@@ -18,6 +18,7 @@ from gnomon.backends.iree.legalize.after_lowering import (
     masks,
     moved_functions,
     scalar_kernels,
+    short_dimensions,
     small_arguments,
     spread_updates,
     strided_reads,
@@ -101,6 +102,8 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *spread_updates.LEGALIZATIONS,
         *moved_functions.LEGALIZATIONS,
         *masks.LEGALIZATIONS,
+        # Loops become kernels with the dimensions that their arrays have then.
+        *short_dimensions.LEGALIZATIONS,
         *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
         *complex_views.LEGALIZATIONS,

@@ -165,6 +165,11 @@ def _updates(x: Any) -> Any:
     return lax.fori_loop(0, 300, lambda i, c: c.at[i].add(c[i + 1] * 2), x)
 
 
+def _forces(x: Any) -> Any:
+    apart = x[:, None] - x[None]
+    return (apart / (1 + (apart * apart).sum(-1, keepdims=True))).sum(1)
+
+
 REPRODUCERS = {
     "products-by-algorithm": Reproducer(
         lambda a, b: lax.dot(a, b, precision="BF16_BF16_F32"),
@@ -344,6 +349,13 @@ REPRODUCERS = {
     "masks": Reproducer(
         lambda x, m: gnp.isnan(x * m.astype(f32)),
         (np.full(3, np.inf, f32), np.array([True, False, True])),
+    ),
+    "short-dimensions": Reproducer(
+        _forces,
+        (RNG.standard_normal((256, 3)).astype(f32),),
+        1e-4,
+        measure=Measure.CPU_SECONDS,
+        factor=1.3,
     ),
     "unsigned-factors": Reproducer(
         lambda a, b: a.astype(f32) @ b, (np.full((3, 4), 200, u8), np.ones(4, f32))
