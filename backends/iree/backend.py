@@ -14,8 +14,6 @@ from gnomon.backends.cache import cache_key, default_cache
 from gnomon.backends.compilation import Artifact, Lowering, Observer, is_verifying
 from gnomon.backends.errors import CompilationFailed, CompilerCrashed, ExecutionError
 from gnomon.backends.iree import program_cache
-from gnomon.backends.iree.ahead_of_time import AheadOfTimeExecutable
-from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.compiler import (
     compile_artifact,
     compile_with_flags,
@@ -23,19 +21,15 @@ from gnomon.backends.iree.compiler import (
     prestart_if_possible,
 )
 from gnomon.backends.iree.device import Device, cpu_device, devices_of
-from gnomon.backends.iree.dynamic.executable import SizedExecutable
 from gnomon.backends.iree.emission import (
     LocatedCode,
     check_code_kind,
     emit_code,
     emit_located,
 )
-from gnomon.backends.iree.executable import Executable
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
 from gnomon.backends.iree.plan import KnownPlan, Plan, artifact_of_known, input_of, with_input
 from gnomon.backends.iree.program_cache import KnownProgram
-from gnomon.backends.iree.remote import put
-from gnomon.backends.iree.remote_executable import RemoteExecutable
 from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
@@ -43,7 +37,11 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import Dimension
 
 if TYPE_CHECKING:
+    from gnomon.backends.iree import ahead_of_time, remote, remote_executable
+    from gnomon.backends.iree import buffer as buffers
+    from gnomon.backends.iree import executable as executables
     from gnomon.backends.iree import pipeline as pipelines
+    from gnomon.backends.iree.dynamic import executable as sized_executables
     from gnomon.backends.iree.dynamic import lowering as dynamic_lowering
     from gnomon.backends.iree.legalize.after_lowering import device_description
     from gnomon.backends.iree.legalize.legalization import Legalization
@@ -52,6 +50,13 @@ else:
     pipelines = Deferred("gnomon.backends.iree.pipeline")
     dynamic_lowering = Deferred("gnomon.backends.iree.dynamic.lowering")
     device_description = Deferred("gnomon.backends.iree.legalize.after_lowering.device_description")
+    # The runtime is imported while the compiler's process works.
+    ahead_of_time = Deferred("gnomon.backends.iree.ahead_of_time")
+    buffers = Deferred("gnomon.backends.iree.buffer")
+    executables = Deferred("gnomon.backends.iree.executable")
+    remote = Deferred("gnomon.backends.iree.remote")
+    remote_executable = Deferred("gnomon.backends.iree.remote_executable")
+    sized_executables = Deferred("gnomon.backends.iree.dynamic.executable")
 
 __all__ = ["IreeBackend", "Plan", "iree_backend"]
 
@@ -159,7 +164,9 @@ class IreeBackend:
         artifact.plan = Plan(str(lowering.module).encode(), replace(options, data_tiling=False))
         return artifact, dimensions
 
-    def load_for_all_sizes(self, program: Program) -> tuple[SizedExecutable, list[Dimension]]:
+    def load_for_all_sizes(
+        self, program: Program
+    ) -> tuple[sized_executables.SizedExecutable, list[Dimension]]:
         """Compile a program with symbolic dimensions for all sizes; see `lower_for_all_sizes`.
 
         Raises:
@@ -171,7 +178,7 @@ class IreeBackend:
             # The shapes of the results are known when the program has ended.
             artifact.plan = replace(plan, options=replace(plan.options, execution_model="blocking"))
         vmfb = self._compiled(artifact)
-        executable = SizedExecutable(
+        executable = sized_executables.SizedExecutable(
             vmfb,
             name=artifact.name,
             input_types=artifact.input_types,
@@ -189,7 +196,7 @@ class IreeBackend:
 
     def compile(
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
-    ) -> Executable:
+    ) -> executables.Executable:
         """Compile a lowered program; see `Backend.compile`."""
         device = device or self.devices()[0]
         plan = artifact.plan
@@ -217,8 +224,10 @@ class IreeBackend:
         known: KnownProgram,
         device: Device,
         donate: tuple[int, ...],
-    ) -> Executable:
-        kind = Executable if device.shares_memory else RemoteExecutable
+    ) -> executables.Executable:
+        kind = (
+            executables.Executable if device.shares_memory else remote_executable.RemoteExecutable
+        )
         with profiling.span("load", program=artifact.name, bytes=len(vmfb)):
             return kind(
                 vmfb,
@@ -245,7 +254,7 @@ class IreeBackend:
 
     def compile_for(
         self, artifact: Artifact, architecture: str = "", *, donate: tuple[int, ...] = ()
-    ) -> AheadOfTimeExecutable:
+    ) -> ahead_of_time.AheadOfTimeExecutable:
         """Compile a program that this backend lowered, for a device that may be elsewhere.
 
         Args:
@@ -256,7 +265,7 @@ class IreeBackend:
         artifact = self._without_library(artifact)
         vmfb = self._compiled(artifact)
         plan: Plan = artifact.plan
-        return AheadOfTimeExecutable(
+        return ahead_of_time.AheadOfTimeExecutable(
             vmfb,
             target=self.target,
             input_types=artifact.input_types,
@@ -416,14 +425,22 @@ class IreeBackend:
             target=self.target,
             options=options or plan.options,
             ignore_cache=ignore_cache,
+            meanwhile=functools.partial(self._prepare_to_load, plan),
         )
 
-    def put(self, array: np.ndarray, device: Device | None = None, *, copy: bool = False) -> Buffer:
+    def _prepare_to_load(self, plan: Plan) -> None:
+        """Import what loads a program and start its device, while the compiler works."""
+        if self.target.is_host and executables.Executable is not None:
+            cpu_device().driver_state(plan.options.execution_model)
+
+    def put(
+        self, array: np.ndarray, device: Device | None = None, *, copy: bool = False
+    ) -> buffers.Buffer:
         """An array on a device; see `Backend.put`."""
         device = device or self.devices()[0]
         if not device.shares_memory:
-            return put(array, device, device.driver_state("async"))
-        return Buffer.from_numpy(array.copy() if copy else array, device)
+            return remote.put(array, device, device.driver_state("async"))
+        return buffers.Buffer.from_numpy(array.copy() if copy else array, device)
 
     def __repr__(self) -> str:
         return f"IreeBackend({self.platform!r})"

@@ -17,7 +17,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -191,6 +191,7 @@ def compile_artifact(
     options: CompileOptions | None = None,
     cache: ExecutableCache | _DefaultCache | None = DEFAULT_CACHE,
     ignore_cache: bool = False,
+    meanwhile: Callable[[], object] | None = None,
 ) -> bytes:
     """Compile a program whose entry is `func.func public @main`.
 
@@ -200,6 +201,7 @@ def compile_artifact(
       options: the options; by default those of a synchronous program.
       cache: the cache to look into, and to store the result in; None for no cache.
       ignore_cache: whether to compile even if the cache has the executable.
+      meanwhile: called while the compiler's process works, if it has to.
 
     Returns:
       The executable, in IREE's `.vmfb` format.
@@ -231,7 +233,9 @@ def compile_artifact(
             options.timeout_s,
         )
     try:
-        executable = _run_compiler(artifact, flags, process_flags, options.timeout_s, key, kernels)
+        executable = _run_compiler(
+            artifact, flags, process_flags, options.timeout_s, key, kernels, meanwhile
+        )
     except CompilationFailed as error:
         if kernels is None or not kernels.used:
             raise
@@ -278,13 +282,14 @@ def _run_compiler(
     timeout_s: float,
     key: str,
     kernels: Kernels | None = None,
+    meanwhile: Callable[[], object] | None = None,
 ) -> bytes:
     """Run the compiler; every outcome but an executable is a named error with a reproducer."""
     reproducer = _Reproducer(artifact, process_flags + flags, key)
     try:
         with profiling.span("iree-compile"):
             ok, executable, diagnostics = COMPILER.compile(
-                artifact, flags, process_flags, timeout_s, kernels
+                artifact, flags, process_flags, timeout_s, kernels, meanwhile
             )
     except ProcessTimeoutError as error:
         raise reproducer.error(

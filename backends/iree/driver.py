@@ -309,9 +309,13 @@ def _load_libraries() -> None:
     """
     if os.name != "posix":
         return
-    for name in (ctypes.util.find_library("m"), native_file):
-        if name is not None:
+    try:
+        ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        # It has another name where the C library is not glibc. To find it takes other programs.
+        if (name := ctypes.util.find_library("m")) is not None:
             ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(native_file, mode=ctypes.RTLD_GLOBAL)
 
 
 # The most freed memory that the process keeps at the end of its heap.

@@ -21,7 +21,7 @@ from typing import cast
 
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.iree.blas import SYMBOL
-from gnomon.backends.iree.host import HostFunction, collect, publish
+from gnomon.backends.iree.host_functions import HostFunction, collect, publish
 from gnomon.backends.iree.legalize import complex_views, library_products
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form, forms_of, write_control_flow

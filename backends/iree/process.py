@@ -207,6 +207,7 @@ class CompilerProcess:
         process_flags: Sequence[str],
         timeout_s: float,
         provider: Provider | None = None,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Reply:
         """Compile one artifact.
 
@@ -215,6 +216,7 @@ class CompilerProcess:
           flags, process_flags: the flags for the program, and those of the process.
           timeout_s: the number of seconds after which the process is stopped.
           provider: answers a request for kernels; needed if a flag makes the process send one.
+          meanwhile: called while the process compiles.
 
         Raises:
           ProcessDiedError: the process died.
@@ -228,7 +230,10 @@ class CompilerProcess:
                 worker.send(header, payload)
                 return worker.receive(deadline)
 
-            header, payload = ask({"flags": list(flags)}, artifact)
+            worker.send({"flags": list(flags)}, artifact)
+            if meanwhile is not None:
+                meanwhile()
+            header, payload = worker.receive(deadline)
             if "announced" in header:
                 assert provider is not None
                 provider.announce(cast(int, header["announced"]))

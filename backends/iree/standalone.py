@@ -20,7 +20,7 @@ from gnomon.backends.iree.ahead_of_time import check_serializable
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compiler_version
 from gnomon.backends.iree.dynamic.executable import SizedExecutable
-from gnomon.backends.iree.host import HostFunction, read_table
+from gnomon.backends.iree.host_functions import HostFunction, read_table
 from gnomon.backends.iree.legalize import small_matrices
 from gnomon.backends.iree.legalize.host_ops import numpy_host_rules
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS

@@ -235,6 +235,27 @@ if sys.argv[2] == "killed":
 """
 
 
+def test_the_caller_works_while_the_process_compiles(tmp_path: Path) -> None:
+    events: list[str] = []
+    given = {"target": CPU, "cache": ExecutableCache(tmp_path)}
+    compile_artifact(GOOD, **given, meanwhile=lambda: events.append("compiled"))
+    assert events == ["compiled"]
+    compile_artifact(GOOD, **given, meanwhile=lambda: events.append("found"))
+    assert events == ["compiled"]
+
+
+@pytest.mark.parametrize("name", ["iree.runtime", "gnomon.backends.iree.executable"])
+def test_the_runtime_is_imported_only_when_a_program_is_compiled(name: str) -> None:
+    code = (
+        "import sys, gnomon\n"
+        "lowered = gnomon.jit(lambda x: x + 1).lower(1.0)\n"
+        f"assert {name!r} not in sys.modules\n"
+        "lowered.compile()\n"
+        f"assert {name!r} in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

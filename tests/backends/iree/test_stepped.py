@@ -15,7 +15,7 @@ import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.errors import CompilationFailed
-from gnomon.backends.iree import host, stepped
+from gnomon.backends.iree import host, host_functions, stepped
 from gnomon.backends.iree.backend import IreeBackend, iree_backend
 from gnomon.backends.iree.legalize.control import pieces
 from gnomon.backends.iree.legalize.control.forms import Form
@@ -286,7 +286,7 @@ def test_random_programs_in_steps(form: str, seeds: range, monkeypatch: pytest.M
         code = Interpreted(module)
         calls = {
             f.name: host._call(f, host._resolve(f.params, artifact.callbacks), state, [])
-            for f in host.read_table(code)
+            for f in host_functions.read_table(code)
         }
         steps = stepped.read_steps(code)
         assert steps is not None
