@@ -142,7 +142,7 @@ class _Printer:
             text = _Text(ctypes.addressof(memory), len(memory), 0)
             print_(self._callback, ctypes.byref(text))
             if text.size <= len(memory):
-                return memory[: text.size].decode()
+                return ctypes.string_at(memory, text.size).decode()
             self._memory = ctypes.create_string_buffer(2 * text.size)
 
 
