@@ -149,10 +149,12 @@ void multiply_narrow(const Product &p, const std::uint16_t *a, const std::uint16
 }
 
 // A matrix whose rows are windows of an array: a grid of positions of windows, and in each of them
-// a grid of places with `depth` neighbours. It is multiplied by a matrix of `n` columns.
+// a grid of places with `depth` neighbours. It is multiplied by a matrix of `n` columns. The strides
+// of places are negative where a kernel is reversed.
 struct Windows {
     std::size_t rows[4], row_strides[4];
-    std::size_t places[3], place_strides[3];
+    std::size_t places[3];
+    std::ptrdiff_t place_strides[3];
     std::size_t depth, offset;
     std::size_t n, ldb;
     bool b_transposed;
@@ -160,7 +162,8 @@ struct Windows {
 
 // Neighbouring columns of a matrix of windows: an offset in the window, and how many elements.
 struct Run {
-    std::size_t offset, count;
+    std::ptrdiff_t offset;
+    std::size_t count;
 };
 
 // The columns from `begin` to `end` of a matrix of windows.
@@ -168,9 +171,9 @@ std::vector<Run> columns_of(const Windows &w, std::size_t begin, std::size_t end
     std::vector<Run> runs;
     for (std::size_t at = begin; at < end;) {
         std::size_t place = at / w.depth, skipped = at % w.depth, rest = place;
-        std::size_t offset = skipped;
+        auto offset = static_cast<std::ptrdiff_t>(skipped);
         for (int d = 2; d >= 0; --d) {
-            offset += rest % w.places[d] * w.place_strides[d];
+            offset += static_cast<std::ptrdiff_t>(rest % w.places[d]) * w.place_strides[d];
             rest /= w.places[d];
         }
         std::size_t count = std::min(end - at, w.depth - skipped);
@@ -283,10 +286,11 @@ void convolve_transposed(const Windows &w, const T *a, const T *b, T *c, std::si
                             T *c, std::size_t c_offset, std::size_t r0, std::size_t r1,            \
                             std::size_t r2, std::size_t r3, std::size_t r0_stride,                 \
                             std::size_t r1_stride, std::size_t r2_stride, std::size_t r3_stride,   \
-                            std::size_t p0, std::size_t p1, std::size_t p2, std::size_t p0_stride, \
-                            std::size_t p1_stride, std::size_t p2_stride, std::size_t depth,       \
-                            std::size_t offset, std::size_t n, std::size_t ldb,                    \
-                            std::size_t b_transposed, std::size_t worker, std::size_t workers) {   \
+                            std::size_t p0, std::size_t p1, std::size_t p2,                        \
+                            std::ptrdiff_t p0_stride, std::ptrdiff_t p1_stride,                    \
+                            std::ptrdiff_t p2_stride, std::size_t depth, std::size_t offset,       \
+                            std::size_t n, std::size_t ldb, std::size_t b_transposed,              \
+                            std::size_t worker, std::size_t workers) {                             \
         Windows windows{{r0, r1, r2, r3},                                                          \
                         {r0_stride, r1_stride, r2_stride, r3_stride},                              \
                         {p0, p1, p2},                                                              \

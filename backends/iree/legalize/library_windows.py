@@ -31,7 +31,8 @@ class Windows:
       value: the array.
       offset: the position of the first window in the array.
       rows: the dimensions of the windows' positions.
-      places: the dimensions of the positions in a window.
+      places: the dimensions of the positions in a window; a stride is negative where the kernel is
+        reversed.
       depth: the number of neighbouring elements at each of these positions.
     """
 
@@ -134,7 +135,7 @@ def _from_slices(one: _Slice, starts: Sequence[int]) -> Windows | None:
     places = _collapse(places)
     if places and places[-1][1] == depth:
         depth *= places.pop()[0]
-    if len(places) > _PLACES or any(stride < 0 for _, stride in places):
+    if len(places) > _PLACES:
         return None
     return Windows(one.source, starts[0], tuple(rows), tuple(places), depth)
 

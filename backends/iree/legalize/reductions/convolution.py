@@ -32,7 +32,7 @@ from gnomon.backends.iree.legalize.functions.conversions import rounded
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.iree.legalize.library_products import windows_pay
 from gnomon.dialects.combinators import accumulator
-from gnomon.dialects.contract import Instance
+from gnomon.dialects.contract import Instance, params_of
 from gnomon.dialects.convolution.geometry import Geometry, dilated
 from gnomon.dialects.emit import broadcast_scalar, convert, full, ops, reshape, transpose, zeros
 from gnomon.dialects.mlir import ir
@@ -77,7 +77,21 @@ def _convolution(inst: Instance, takes_groups: bool, by_library: bool) -> Sequen
         if by_library and _library_pays(product, lhs_type, rhs_type):
             return [_windows_of_result(product, x, rhs)]
         return [_taps_of_result(product, x, rhs)]
+    rhs, product.is_reversed = _unreversed(rhs, g.rhs_spec[2:])
     return [_taps_of_kernel(product, x, rhs)]
+
+
+def _unreversed(kernel: ir.Value, dims: Sequence[int]) -> tuple[ir.Value, bool]:
+    """A kernel without a reversal of its positions, and whether it had one.
+
+    Gradients by the input have one. The positions can be taken in reverse order instead.
+    """
+    owner = kernel.owner
+    if isinstance(owner, ir.Block) or owner.name != "gnomon.rev":
+        return kernel, False
+    if sorted(params_of(owner.operation)["dims"]) != sorted(dims):
+        return kernel, False
+    return owner.operation.operands[0], True
 
 
 def _in_dtype(inst: Instance, dtype: np.dtype, takes_groups: bool, by_library: bool) -> ir.Value:
@@ -168,6 +182,8 @@ class _Product:
     ) -> None:
         self.geometry, self.kernel, self.out = g, kernel, out
         self.dtype, self.precision = dtype, precision
+        # Whether the kernel has the positions in reverse order.
+        self.is_reversed = False
 
     def grouped(self, x: ir.Value, spec: Dims, split: int) -> ir.Value:
         """``x`` in the order of ``spec``, with dimension ``split`` split and its groups first."""
@@ -227,7 +243,8 @@ def _taps_of_kernel(product: _Product, lhs: ir.Value, rhs: ir.Value) -> ir.Value
     rows, places = batch * math.prod(product.out), math.prod(product.kernel)
     space = range(2, 2 + rank)
     taps = []
-    for place in itertools.product(*map(range, product.kernel)):
+    orders = (range(n)[:: -1 if product.is_reversed else 1] for n in product.kernel)
+    for place in itertools.product(*orders):
         start = tuple(k * step for k, step in zip(place, g.rhs_dilation, strict=True))
         tap = product.slice(x, space, start, product.out, g.window_strides)
         taps.append(reshape(tap, (groups, rows, depth)))

@@ -206,6 +206,27 @@ def test_gradients_of_kernels(all_sizes: None, dtype: Any, monkeypatch: pytest.M
         assert_near(found, wanted, 64, scale=float(np.abs(np.asarray(wanted, f64)).max()))
 
 
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_gradients_of_inputs(all_sizes: None, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their kernels are reversed: the windows are read in reverse order instead."""
+    monkeypatch.setattr(convolution, "_MIN_PRODUCTS", 1)
+    shapes, parameters = CONVOLUTIONS[name][:2], CONVOLUTIONS[name][2]
+    x, w = (numbers(*shape, seed=k) for k, shape in enumerate(shapes))
+
+    def total(x: Any, w: Any) -> Any:
+        y = lax.conv_general_dilated(
+            x, w, **{"window_strides": (1, 1), "padding": "SAME", **parameters}
+        )
+        return gnp.sum(y * gnp.cos(gnp.arange(y.size).reshape(y.shape)))
+
+    artifact = lowered(gn.grad(total), x, w)
+    assert b"stablehlo.reverse" not in artifact.plan.code
+    assert b"::@windows_" in artifact.plan.code
+    (found,) = run(artifact, x, w)
+    wanted = gn.grad(total)(x, w)
+    assert_near(found, wanted, 64, scale=float(np.abs(wanted).max()))
+
+
 def test_gradients_of_kernels_of_one_place(all_sizes: None) -> None:
     x, w = numbers(2, 5, 5, 6), numbers(1, 1, 6, 7)
 
