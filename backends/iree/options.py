@@ -106,13 +106,15 @@ class ProgramCost:
 
 
 # The speed of one core: contractions, other operations, and bytes, about half of them from a cache.
-_PRODUCTS_PER_S = 3e10
-_FLOPS_PER_S = 4e9
-_BYTES_PER_S = 1.6e10
+# Cores differ: an AMD Zen 5 computes 2e11 operations of large products, and 8e10 of a layer
+# normalization, but 3e9 of a loop over pairs of bodies.
+_PRODUCTS_PER_S = 8e10
+_FLOPS_PER_S = 1e10
+_BYTES_PER_S = 4e10
 # Launching one kernel inline, and on the thread pool (measured, see docs of `choose_options`).
 _SYNC_DISPATCH_S = 0.7e-6
 _ASYNC_DISPATCH_S = 8e-6
-_ASYNC_CALL_S = 30e-6
+_ASYNC_CALL_S = 60e-6
 # A host call on the thread pool: the caller waits for the operands, and the threads for the caller.
 # Cepstra, with a Fourier transform by NumPy in the middle, take 0.50 ms on two idle cores and 0.57
 # inline, although the figures above promise a gain of 0.2; on busy cores they take 0.91 and 0.65.
@@ -133,12 +135,14 @@ def choose_options(cost: ProgramCost, host_calls: int = 0) -> CompileOptions:
       cost: the program's work.
       host_calls: the number of its calls of Python.
 
-    A call on the thread pool costs about 30 us, against 7 us inline, and each kernel after the
+    A call on the thread pool costs about 50 us, against 10 us inline, and each kernel after the
     first costs up to ten microseconds more for waking threads. So only programs with enough work in
-    each kernel gain. A training step of a recurrent network (50 steps, batch 16, 64 wide) has 500
-    kernels of a few microseconds, and takes 3.4 ms inline but 7 to 10 on the pool. Scatters and
-    sorts run in one thread: a scatter of 16384 rows of 32 numbers into 512 takes 0.1 ms inline and
-    0.2 on the pool. A program that calls Python never returns early, and waits more often.
+    each kernel gain: on two cores, products of 128, 192 and 256 rows take 29, 76 and 172 us inline,
+    and 90, 125 and 205 on the pool, and one of 512 rows takes 1.15 ms and 0.75. A training step of
+    a recurrent network (50 steps, batch 16, 64 wide) has 500 kernels of a few microseconds, and
+    takes 3.4 ms inline but 7 to 10 on the pool. Scatters and sorts run in one thread: a scatter of
+    16384 rows of 32 numbers into 512 takes 0.1 ms inline and 0.2 on the pool. A program that calls
+    Python never returns early, and waits more often.
 
     Data tiling pays off if large matrix multiplications take most of the time: a training step of a
     784-512-512-10 perceptron takes 4.8 ms with it and 7.3 without. In loops it gains nothing, or

@@ -321,7 +321,7 @@ def test_wrong_options_are_refused(options: dict[str, object]) -> None:
 
 def test_small_programs_run_inline_and_large_ones_do_not() -> None:
     assert choose_options(ProgramCost(flops=100, bytes_accessed=1e3)).execution_model == "sync"
-    medium = ProgramCost(flops=4e6, bytes_accessed=1e6, dispatches=4)
+    medium = ProgramCost(flops=8e6, bytes_accessed=1e6, dispatches=4)
     assert choose_options(medium).execution_model == "async"
     assert choose_options(medium, host_calls=1).execution_model == "async"
     assert choose_options(medium, host_calls=2).execution_model == "sync"
