@@ -27,7 +27,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from gnomon._native import __file__ as native_file
-from gnomon._native import leave_memory_uncleared, next_runtime_generation, runtime_generation
+from gnomon._native import (
+    leave_memory_uncleared,
+    next_runtime_generation,
+    runtime_generation,
+    stop_threads_instead_of_terminating,
+)
 from gnomon.backends.errors import BackendUnavailable
 from gnomon.backends.iree.cuda_context import activator
 from gnomon.backends.iree.vulkan_loader import interposed_loader
@@ -494,6 +499,8 @@ def driver_state(driver: str, device: int | None = None) -> DriverState:
 def _wait_for_all_work() -> None:
     for state in list(_drivers.values()):
         state.in_flight.wait_all()
+    # Interrupted calls may go on, and return while the interpreter ends.
+    stop_threads_instead_of_terminating()
 
 
 def _after_fork_in_child() -> None:

@@ -1,6 +1,7 @@
 // The Python module gnomon._native.
 
 #include "dispatcher.h"
+#include "exit.h"
 #include "uncleared_memory.h"
 
 #include <nanobind/nanobind.h>
@@ -185,6 +186,11 @@ Raises:
         "context"_a.none(),
         "Sets the context of all look-ups; None if it differs between threads, or if operands are "
         "checked.");
+    m.def("stop_threads_instead_of_terminating", stop_threads_instead_of_terminating,
+          R"(Lets all threads but the calling one stop where C++ would end the process.
+
+To be called when the interpreter ends: a thread that returns from a call of IREE after that would
+abort the process.)");
     m.def(
         "leave_memory_uncleared",
         [](std::uintptr_t address, std::size_t least) {

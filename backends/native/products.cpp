@@ -86,7 +86,8 @@ void widen(const std::uint16_t *from, std::size_t stride, std::size_t rows, std:
 }
 
 // A part of an operand of bfloat16, as f32: rows from `row` on, and columns from `column` on. The
-// rows and the columns of a transposed operand are those of its transpose, which is what memory has.
+// rows and the columns of a transposed operand are those of its transpose, which is what memory
+// has.
 struct Widened {
     const float *data;
     std::int64_t leading;
@@ -129,19 +130,18 @@ void multiply_narrow(const Product &p, const std::uint16_t *a, const std::uint16
             std::size_t columns = std::min(most_columns, column_end - column);
             for (std::size_t term = 0; term < p.k; term += most_terms) {
                 std::size_t terms = std::min(most_terms, p.k - term);
-                Widened right = widened(y, p.ldb, p.b_transposed, term, terms, column, columns,
-                                        b_memory);
+                Widened right =
+                    widened(y, p.ldb, p.b_transposed, term, terms, column, columns, b_memory);
                 for (std::size_t row = row_begin; row < row_end; row += most_rows) {
                     std::size_t rows = std::min(most_rows, row_end - row);
                     Widened left =
                         widened(x, p.lda, p.a_transposed, row, rows, term, terms, a_memory);
-                    library<float>(row_major, p.a_transposed ? transpose : no_transpose,
-                                   p.b_transposed ? transpose : no_transpose,
-                                   static_cast<std::int64_t>(rows),
-                                   static_cast<std::int64_t>(columns),
-                                   static_cast<std::int64_t>(terms), 1.0f, left.data, left.leading,
-                                   right.data, right.leading, term == 0 ? 0.0f : 1.0f,
-                                   z + row * p.n + column, static_cast<std::int64_t>(p.n));
+                    library<float>(
+                        row_major, p.a_transposed ? transpose : no_transpose,
+                        p.b_transposed ? transpose : no_transpose, static_cast<std::int64_t>(rows),
+                        static_cast<std::int64_t>(columns), static_cast<std::int64_t>(terms), 1.0f,
+                        left.data, left.leading, right.data, right.leading, term == 0 ? 0.0f : 1.0f,
+                        z + row * p.n + column, static_cast<std::int64_t>(p.n));
                 }
             }
         }
@@ -149,8 +149,8 @@ void multiply_narrow(const Product &p, const std::uint16_t *a, const std::uint16
 }
 
 // A matrix whose rows are windows of an array: a grid of positions of windows, and in each of them
-// a grid of places with `depth` neighbours. It is multiplied by a matrix of `n` columns. The strides
-// of places are negative where a kernel is reversed.
+// a grid of places with `depth` neighbours. It is multiplied by a matrix of `n` columns. The
+// strides of places are negative where a kernel is reversed.
 struct Windows {
     std::size_t rows[4], row_strides[4];
     std::size_t places[3];
@@ -267,14 +267,13 @@ void convolve_transposed(const Windows &w, const T *a, const T *b, T *c, std::si
 
 // The kernel passes each array as a pointer and an offset in elements, then the numbers.
 #define GNOMON_PRODUCT(NAME, MULTIPLY, FROM, TO)                                                   \
-    GNOMON_EXPORT void NAME(const FROM *a, std::size_t a_offset, const FROM *b,                    \
-                            std::size_t b_offset, TO *c, std::size_t c_offset, std::size_t outer,  \
-                            std::size_t inner,                                                     \
-                            std::size_t a_outer, std::size_t a_inner, std::size_t b_outer,         \
-                            std::size_t b_inner, std::size_t m, std::size_t n, std::size_t k,      \
-                            std::size_t lda, std::size_t ldb, std::size_t a_transposed,            \
-                            std::size_t b_transposed, std::size_t row_pieces,                      \
-                            std::size_t column_pieces, std::size_t worker, std::size_t workers) {  \
+    GNOMON_EXPORT void NAME(                                                                       \
+        const FROM *a, std::size_t a_offset, const FROM *b, std::size_t b_offset, TO *c,           \
+        std::size_t c_offset, std::size_t outer, std::size_t inner, std::size_t a_outer,           \
+        std::size_t a_inner, std::size_t b_outer, std::size_t b_inner, std::size_t m,              \
+        std::size_t n, std::size_t k, std::size_t lda, std::size_t ldb, std::size_t a_transposed,  \
+        std::size_t b_transposed, std::size_t row_pieces, std::size_t column_pieces,               \
+        std::size_t worker, std::size_t workers) {                                                 \
         Product product{                                                                           \
             outer, inner, a_outer,           a_inner,           b_outer,    b_inner,      m, n, k, \
             lda,   ldb,   a_transposed != 0, b_transposed != 0, row_pieces, column_pieces};        \
@@ -282,15 +281,14 @@ void convolve_transposed(const Windows &w, const T *a, const T *b, T *c, std::si
     }
 
 #define GNOMON_WINDOWS(NAME, CONVOLVE, T)                                                          \
-    GNOMON_EXPORT void NAME(const T *a, std::size_t a_offset, const T *b, std::size_t b_offset,    \
-                            T *c, std::size_t c_offset, std::size_t r0, std::size_t r1,            \
-                            std::size_t r2, std::size_t r3, std::size_t r0_stride,                 \
-                            std::size_t r1_stride, std::size_t r2_stride, std::size_t r3_stride,   \
-                            std::size_t p0, std::size_t p1, std::size_t p2,                        \
-                            std::ptrdiff_t p0_stride, std::ptrdiff_t p1_stride,                    \
-                            std::ptrdiff_t p2_stride, std::size_t depth, std::size_t offset,       \
-                            std::size_t n, std::size_t ldb, std::size_t b_transposed,              \
-                            std::size_t worker, std::size_t workers) {                             \
+    GNOMON_EXPORT void NAME(                                                                       \
+        const T *a, std::size_t a_offset, const T *b, std::size_t b_offset, T *c,                  \
+        std::size_t c_offset, std::size_t r0, std::size_t r1, std::size_t r2, std::size_t r3,      \
+        std::size_t r0_stride, std::size_t r1_stride, std::size_t r2_stride,                       \
+        std::size_t r3_stride, std::size_t p0, std::size_t p1, std::size_t p2,                     \
+        std::ptrdiff_t p0_stride, std::ptrdiff_t p1_stride, std::ptrdiff_t p2_stride,              \
+        std::size_t depth, std::size_t offset, std::size_t n, std::size_t ldb,                     \
+        std::size_t b_transposed, std::size_t worker, std::size_t workers) {                       \
         Windows windows{{r0, r1, r2, r3},                                                          \
                         {r0_stride, r1_stride, r2_stride, r3_stride},                              \
                         {p0, p1, p2},                                                              \

@@ -67,6 +67,9 @@ def set_context(context: object) -> None:
     None if it differs between threads, or if operands are checked.
     """
 
+def stop_threads_instead_of_terminating() -> None:
+    """Lets all threads but the calling one stop where C++ would end the process."""
+
 def leave_memory_uncleared(address: int, least: int) -> bool:
     """Makes the library at an address get ``least`` bytes or more from malloc, not calloc."""
 

@@ -62,3 +62,45 @@ def test_the_end_is_silent(ending: str) -> None:
     else:
         assert done.stderr == ""
     assert done.returncode == status
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import gnomon as gn
+from gnomon import lax
+
+@gn.jit
+def f(n):
+    return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] * 2), (0, 1.0))
+
+f(3)
+start = time.monotonic()
+f(10**7)
+each = (time.monotonic() - start) / 10**7
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    f(min(2**31 - 1, int(1.0 / each)))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(2)
+
+# The interpreter takes two seconds to end, in which the call returns.
+sys.modules["m"] = type(sys)("m")
+sys.modules["m"].kept = Slow()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the signal is POSIX's")
+def test_an_interrupted_call_may_return_while_the_interpreter_ends() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
