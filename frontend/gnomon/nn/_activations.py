@@ -41,9 +41,10 @@ def relu(x: ArrayLike) -> Array:
 
 
 def relu6(x: ArrayLike) -> Array:
-    """Elementwise min(max(x, 0), 6), with derivative 0 at 0 and 6."""
+    """Elementwise min(max(x, 0), 6), with derivative 0 at 0, 6 and nan."""
     x = as_array("relu6", x)
-    return gnp.where(x <= 0, 0.0, gnp.where(x >= 6, 6.0, x))
+    limited = gnp.minimum(gnp.maximum(x, 0.0), 6.0)
+    return gnp.where((x > 0) & (x < 6), x, lax.stop_gradient(limited))
 
 
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
