@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -206,7 +207,7 @@ class IreeBackend:
             except ExecutionError:
                 artifact = self.lower(plan.program)
         with profiling.span("compile", program=artifact.name):
-            vmfb = self._compiled(artifact)
+            vmfb = self._compiled(artifact, self._prepare_to_load)
         known = self._facts_of(artifact)
         try:
             return self._load(artifact, vmfb, known, device, donate)
@@ -337,8 +338,12 @@ class IreeBackend:
             return error.diagnostics
         return ""
 
-    def _compiled(self, artifact: Artifact) -> bytes:
+    def _compiled(
+        self, artifact: Artifact, meanwhile: Callable[[Plan], object] | None = None
+    ) -> bytes:
         """The executable; sets the artifact's plan to the one that compiled.
+
+        ``meanwhile`` is called with the plan while the compiler works.
 
         The compiler takes minutes to refuse some large programs. The cache therefore remembers
         which attempt compiled, and later processes begin with it. A crash is not remembered as a
@@ -353,7 +358,7 @@ class IreeBackend:
 
         def compile_() -> bytes:
             try:
-                return self.executable_bytes(artifact)
+                return self.executable_bytes(artifact, meanwhile=meanwhile)
             except CompilerCrashed as error:
                 crashes.append(error)
                 raise
@@ -417,6 +422,7 @@ class IreeBackend:
         options: CompileOptions | None = None,
         *,
         ignore_cache: bool = False,
+        meanwhile: Callable[[Plan], object] | None = None,
     ) -> bytes:
         """The executable of a lowered program as IREE's ``.vmfb``, cached or compiled."""
         plan: Plan = artifact.plan
@@ -425,12 +431,13 @@ class IreeBackend:
             target=self.target,
             options=options or plan.options,
             ignore_cache=ignore_cache,
-            meanwhile=functools.partial(self._prepare_to_load, plan),
+            meanwhile=functools.partial(meanwhile, plan) if meanwhile else None,
         )
 
     def _prepare_to_load(self, plan: Plan) -> None:
         """Import what loads a program and start its device, while the compiler works."""
-        if self.target.is_host and executables.Executable is not None:
+        if self.target.is_host:
+            importlib.import_module(executables.__name__)
             cpu_device().driver_state(plan.options.execution_model)
 
     def put(

@@ -45,34 +45,45 @@ void require_library(bool loaded) {
     }
 }
 
-// The part of the product that worker `worker` of `workers` computes.
-template <typename T>
-void multiply(const Product &p, const T *a, const T *b, T *c, std::size_t worker,
-              std::size_t workers) {
-    require_library(library<T> != nullptr);
+// A piece of a result: the result's place in the batch, and the piece's rows and columns.
+struct Piece {
+    std::size_t outer, inner, item;
+    std::size_t row_begin, row_end, column_begin, column_end;
+};
+
+// The pieces that worker `worker` of `workers` computes, passed to a function one by one.
+template <typename F>
+void for_each_piece(const Product &p, std::size_t worker, std::size_t workers, F compute) {
     std::size_t pieces = p.row_pieces * p.column_pieces;
     std::size_t tasks = p.outer * p.inner * pieces;
     for (std::size_t task = tasks * worker / workers; task < tasks * (worker + 1) / workers;
          ++task) {
         std::size_t item = task / pieces, piece = task % pieces;
         std::size_t row = piece / p.column_pieces, column = piece % p.column_pieces;
-        std::size_t outer = item / p.inner, inner = item % p.inner;
-        std::size_t row_begin = p.m * row / p.row_pieces;
-        std::size_t row_end = p.m * (row + 1) / p.row_pieces;
-        std::size_t column_begin = p.n * column / p.column_pieces;
-        std::size_t column_end = p.n * (column + 1) / p.column_pieces;
-        const T *x =
-            a + outer * p.a_outer + inner * p.a_inner + row_begin * (p.a_transposed ? 1 : p.lda);
-        const T *y =
-            b + outer * p.b_outer + inner * p.b_inner + column_begin * (p.b_transposed ? p.ldb : 1);
-        T *z = c + item * p.m * p.n + row_begin * p.n + column_begin;
+        compute(Piece{item / p.inner, item % p.inner, item, p.m * row / p.row_pieces,
+                      p.m * (row + 1) / p.row_pieces, p.n * column / p.column_pieces,
+                      p.n * (column + 1) / p.column_pieces});
+    }
+}
+
+// The part of the product that worker `worker` of `workers` computes.
+template <typename T>
+void multiply(const Product &p, const T *a, const T *b, T *c, std::size_t worker,
+              std::size_t workers) {
+    require_library(library<T> != nullptr);
+    for_each_piece(p, worker, workers, [&](const Piece &piece) {
+        const T *x = a + piece.outer * p.a_outer + piece.inner * p.a_inner +
+                     piece.row_begin * (p.a_transposed ? 1 : p.lda);
+        const T *y = b + piece.outer * p.b_outer + piece.inner * p.b_inner +
+                     piece.column_begin * (p.b_transposed ? p.ldb : 1);
+        T *z = c + piece.item * p.m * p.n + piece.row_begin * p.n + piece.column_begin;
         library<T>(row_major, p.a_transposed ? transpose : no_transpose,
                    p.b_transposed ? transpose : no_transpose,
-                   static_cast<std::int64_t>(row_end - row_begin),
-                   static_cast<std::int64_t>(column_end - column_begin),
+                   static_cast<std::int64_t>(piece.row_end - piece.row_begin),
+                   static_cast<std::int64_t>(piece.column_end - piece.column_begin),
                    static_cast<std::int64_t>(p.k), T(1), x, static_cast<std::int64_t>(p.lda), y,
                    static_cast<std::int64_t>(p.ldb), T(0), z, static_cast<std::int64_t>(p.n));
-    }
+    });
 }
 
 // Elements of bfloat16 in rows of `count`, as f32 without gaps.
@@ -112,28 +123,19 @@ void multiply_narrow(const Product &p, const std::uint16_t *a, const std::uint16
     require_library(library<float> != nullptr);
     constexpr std::size_t most_rows = 512, most_columns = 1024, most_terms = 512;
     thread_local std::vector<float> a_memory, b_memory;
-    std::size_t pieces = p.row_pieces * p.column_pieces;
-    std::size_t tasks = p.outer * p.inner * pieces;
-    for (std::size_t task = tasks * worker / workers; task < tasks * (worker + 1) / workers;
-         ++task) {
-        std::size_t item = task / pieces, piece = task % pieces;
-        std::size_t row_piece = piece / p.column_pieces, column_piece = piece % p.column_pieces;
-        std::size_t outer = item / p.inner, inner = item % p.inner;
-        const std::uint16_t *x = a + outer * p.a_outer + inner * p.a_inner;
-        const std::uint16_t *y = b + outer * p.b_outer + inner * p.b_inner;
-        float *z = c + item * p.m * p.n;
-        std::size_t row_begin = p.m * row_piece / p.row_pieces;
-        std::size_t row_end = p.m * (row_piece + 1) / p.row_pieces;
-        std::size_t column_begin = p.n * column_piece / p.column_pieces;
-        std::size_t column_end = p.n * (column_piece + 1) / p.column_pieces;
-        for (std::size_t column = column_begin; column < column_end; column += most_columns) {
-            std::size_t columns = std::min(most_columns, column_end - column);
+    for_each_piece(p, worker, workers, [&](const Piece &piece) {
+        const std::uint16_t *x = a + piece.outer * p.a_outer + piece.inner * p.a_inner;
+        const std::uint16_t *y = b + piece.outer * p.b_outer + piece.inner * p.b_inner;
+        float *z = c + piece.item * p.m * p.n;
+        for (std::size_t column = piece.column_begin; column < piece.column_end;
+             column += most_columns) {
+            std::size_t columns = std::min(most_columns, piece.column_end - column);
             for (std::size_t term = 0; term < p.k; term += most_terms) {
                 std::size_t terms = std::min(most_terms, p.k - term);
                 Widened right =
                     widened(y, p.ldb, p.b_transposed, term, terms, column, columns, b_memory);
-                for (std::size_t row = row_begin; row < row_end; row += most_rows) {
-                    std::size_t rows = std::min(most_rows, row_end - row);
+                for (std::size_t row = piece.row_begin; row < piece.row_end; row += most_rows) {
+                    std::size_t rows = std::min(most_rows, piece.row_end - row);
                     Widened left =
                         widened(x, p.lda, p.a_transposed, row, rows, term, terms, a_memory);
                     library<float>(
@@ -145,7 +147,7 @@ void multiply_narrow(const Product &p, const std::uint16_t *a, const std::uint16
                 }
             }
         }
-    }
+    });
 }
 
 // A matrix whose rows are windows of an array: a grid of positions of windows, and in each of them

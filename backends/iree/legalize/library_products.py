@@ -59,7 +59,8 @@ _CONVERTED_INSIDE = frozenset({"bf16"})
 SMALLEST_ITEM = 1 << 17
 # The least number of rows and columns, and of terms of a sum. A product of a matrix and a vector
 # takes 1.4 times as long with AVX2 (and 0.8 to 0.9 with AVX-512). A product with few terms takes
-# little more time than writing its result, so IREE's fusion pays: 4096 x 16 x 8 in k-means, 1.15.
+# little more time than writing its result, so IREE's fusion pays: 4096 x 16 x 8 in k-means, 1.1 to
+# 1.3.
 NARROWEST, SHORTEST = 8, 16
 # The least number of columns of a product of windows. Wall time divided by that of IREE's product
 # of stored windows, for 3 x 3 kernels over 8 images of 32 x 32, on the same Zen 5: from 64 channels

@@ -94,7 +94,9 @@ sys.modules["m"].kept = Slow()
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the signal is POSIX's")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="on Windows, a process cannot interrupt itself by a signal"
+)
 def test_an_interrupted_call_may_return_while_the_interpreter_ends() -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],

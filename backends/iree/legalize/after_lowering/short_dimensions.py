@@ -14,7 +14,7 @@ are smaller than the array. A group that reads or gives other arrays of that siz
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -46,15 +46,16 @@ _IOTA, _LITERAL = "stablehlo.iota", "stablehlo.constant"
 def put_short_dimensions_first(module: ir.Module, target: Target) -> bool:
     """Permute the dimensions of groups of arrays with a short last one, in a module, in place."""
     changed = False
-    seen: set[ir.Value] = set()
+    permuted: set[ir.Value] = set()
+    kept: set[ir.Value] = set()
     for function in module.body.operations:
         for reduction in operations_named(frozenset({_REDUCE}), function.operation):
             value = reduction.operands[0]
-            if value in seen or not _is_short(type_of(value)):
+            if value in permuted or value in kept or not _is_short(type_of(value)):
                 continue
-            group = _Group(type_of(value).shape)
+            group = _Group(type_of(value).shape, kept)
             accepted = group.add(value)
-            seen.update(group.values)
+            (permuted if accepted else kept).update(group.values)
             logger.debug(
                 "%d arrays of %s: %s",
                 len(group.values),
@@ -80,6 +81,10 @@ def _is_short(type_: TensorType) -> bool:
 class _Group:
     """Arrays of one shape whose dimensions can be permuted together.
 
+    Args:
+      shape: the shape.
+      kept: arrays of groups that cannot be permuted.
+
     Attributes:
       shape: the shape.
       values: the arrays.
@@ -88,8 +93,9 @@ class _Group:
       refusal: why the dimensions cannot be permuted; empty if they can.
     """
 
-    def __init__(self, shape: Sequence[int]) -> None:
+    def __init__(self, shape: Sequence[int], kept: Collection[ir.Value]) -> None:
         self.shape = tuple(shape)
+        self._kept = kept
         self.values: set[ir.Value] = set()
         self.sources: dict[ir.Value, None] = {}
         self.reductions: dict[ir.Operation, None] = {}
@@ -102,6 +108,10 @@ class _Group:
             found = waiting.pop()
             if found in self.values or found in self.sources:
                 continue
+            if found in self._kept:
+                # So no array is visited twice, however many reductions read a group.
+                self.refusal = "it belongs to another group that is kept"
+                break
             if isinstance(found.owner, ir.Block):
                 self.refusal = "it reads an argument"
                 break
