@@ -202,12 +202,12 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[Form]:
     given: list[Form] = []
     compile_ = IreeBackend.executable_bytes
 
-    def refuse(self: IreeBackend, artifact: Artifact, options: Any = None) -> bytes:
+    def refuse(self: IreeBackend, artifact: Artifact, **options: Any) -> bytes:
         if artifact.plan.form is not None:
             given.append(artifact.plan.form)
             if artifact.plan.form is not Form.STEPS:
                 raise CompilationFailed("refused", diagnostics="", reproducer=None)
-        return compile_(self, artifact, options)
+        return compile_(self, artifact, **options)
 
     monkeypatch.setattr(IreeBackend, "executable_bytes", refuse)
     return given
