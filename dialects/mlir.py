@@ -38,7 +38,6 @@ __all__ = [
     "irdl",
     "other_dialects",
     "passmanager",
-    "register_dialect_module",
     "stablehlo",
     "when_loaded",
     "without_locations",
@@ -47,14 +46,25 @@ __all__ = [
 _BINDINGS = "torch_mlir"
 
 
-def register_dialect_module(namespace: str) -> None:
-    """Tell the bindings that a dialect has no generated Python module.
+# The dialects whose ops are built in Python; those of parsed programs are loaded by the parser.
+_BUILT = ("func", "arith", "math", "scf", "tensor", "linalg", "memref", "vector")
+# Dialects whose ops need no generated classes here: those that have none, and those of emitted
+# kernels, whose classes take 6 ms to import. Their ops are plain instances of `ir.OpView`.
+_WITHOUT_CLASSES = ("gnomon", "stablehlo", "chlo", "flow", "stream", *_BUILT[1:])
 
-    Without this, each access to an op of the dialect as an ``OpView`` retries an import that fails,
-    which takes about fifty microseconds.
+
+def _leave_out_classes(namespace: str) -> None:
+    """Tell the bindings not to import the Python module of a dialect.
+
+    They ask for the module when Python first sees an op of the dialect as an ``OpView``. If there
+    is none, they ask at each op, which takes about fifty microseconds. The module that is put in
+    its place is removed at once, so that others can still import the dialect's own.
     """
     name = f"{_BINDINGS}.dialects.{namespace}"
-    sys.modules.setdefault(name, types.ModuleType(name))
+    if name not in sys.modules:
+        sys.modules[name] = types.ModuleType(name)
+        ir._globals._check_dialect_module_loaded(namespace)
+        del sys.modules[name]
 
 
 _lock = threading.RLock()
@@ -76,9 +86,12 @@ def context() -> ir.Context:
 def _make_context() -> ir.Context:
     with _lock:
         if not _contexts:
-            for namespace in ("gnomon", "stablehlo", "chlo"):
-                register_dialect_module(namespace)
-            made = ir.Context()
+            # By default a context loads all dialects that the bindings know, which takes 6 ms.
+            made = ir.Context(load_on_create_dialects=[])
+            for namespace in _BUILT:
+                made.get_dialect_descriptor(namespace)
+            for namespace in _WITHOUT_CLASSES:
+                _leave_out_classes(namespace)
             # Verifiers and passes written in Python need the GIL, which a thread that waits for
             # MLIR's worker threads would hold.
             made.enable_multithreading(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from gnomon._config.current import config
 
 __all__ = [
     "canonical_view",
+    "is_masked",
     "is_writable",
     "numpy_to_canonical",
     "refuse_masks",
@@ -106,9 +108,15 @@ def numpy_to_canonical(x: Any) -> np.ndarray[Any, Any]:
     return value.copy() if shared and is_writable(value) else value
 
 
+def is_masked(x: Any) -> bool:
+    """Whether a value is a masked array of NumPy."""
+    # The first use of `np.ma` imports it, which takes 6 ms; until then, no array is masked.
+    return "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray)
+
+
 def refuse_masks(x: Any) -> None:
     """Raise ``ValueError`` for a masked array of NumPy, whose mask would be lost."""
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked(x):
         raise ValueError(
             "masked arrays are not supported: their mask would be lost. Use x.filled(value), or "
             "x.data if the mask does not matter"

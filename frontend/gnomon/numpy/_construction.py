@@ -87,7 +87,7 @@ def array(
     value = _resolved(object)
     if Config.guards_somewhere and state.staging is None:
         guard_host_value(value)
-    if copy and isinstance(value, np.ma.MaskedArray):
+    if copy and host_values.is_masked(value):
         value = value.data
     result = _array(value, target, copy)
     if Config.checks_somewhere and config.checks_values and isinstance(result, ConcreteArray):

@@ -36,7 +36,7 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import BINDINGS, as_stored, as_unstored
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import ELEMENTWISE, UnsupportedError
 from gnomon.backends.iree.targets import Target
-from gnomon.dialects.mlir import ir, other_dialects, register_dialect_module
+from gnomon.dialects.mlir import ir, other_dialects
 
 __all__ = ["FEWEST_ELEMENTS", "LEGALIZATIONS", "SHORTEST_ROW", "write_row_kernels"]
 
@@ -82,8 +82,6 @@ def write_row_kernels(module: ir.Module, target: Target) -> bool:
     del target
     numbers = itertools.count()
     changed = False
-    for namespace in ("flow", "stream"):
-        register_dialect_module(namespace)
     with other_dialects(module.context):
         functions = [op.operation for op in module.body.operations]
         for function in functions:
