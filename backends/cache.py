@@ -31,8 +31,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = [
     "IMPORTED_S",
@@ -130,8 +130,7 @@ def make_private(folder: Path) -> None:
         )
 
 
-@dataclass(frozen=True)
-class CacheEntry:
+class CacheEntry(NamedTuple):
     """One cached executable: its key, its size on disk, and when it was last read or written."""
 
     key: str

@@ -10,8 +10,7 @@ decoded values, and their results are rounded or wrapped once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -116,8 +115,7 @@ def _stored(type_: TensorType) -> TensorType:
     return type_.with_dtype(storage(type_.dtype))
 
 
-@dataclass(frozen=True)
-class _Boundary:
+class _Boundary(NamedTuple):
     """The form of the arguments and results of ``main``, and conversions to stored values.
 
     Attributes:

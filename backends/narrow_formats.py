@@ -6,8 +6,8 @@ stored as its value in an ``i8`` or ``ui8`` and computed in that dtype; results 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -101,8 +101,7 @@ def to_typed(x: ir.Value, dtype: np.dtype) -> ir.Value:
 # ------------------------------------------------------------------------------------------ floats
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(NamedTuple):
     """An 8-bit floating point format: a sign bit, exponent bits and ``mantissa`` bits.
 
     Attributes:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -26,8 +25,7 @@ from gnomon.dialects.symbolic.encoding import (
 )
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of attribute: its name in error messages and the conversions in both directions."""
 
     name: str

@@ -41,7 +41,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from gnomon.dialects.attributes import HASHABLE, Kind
 from gnomon.dialects.body import PLAIN, Body, create, operands_of, results_of
@@ -85,8 +85,7 @@ _MADE_SIZE = 4096
 FACETS = ("infer", "evaluate", "jvp", "transpose", "batch", "lower")
 
 
-@dataclass(frozen=True)
-class MappedAxis:
+class MappedAxis(NamedTuple):
     """The axis that a `vmap` or a `shard_map` maps.
 
     Attributes:

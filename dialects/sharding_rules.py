@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 __all__ = [
     "ShardingRuleError",
@@ -47,8 +46,7 @@ class ShardingRuleError(Exception):
     """The shardings of operands contradict each other, or do not determine a result's sharding."""
 
 
-@dataclass(frozen=True)
-class SplitUse:
+class SplitUse(NamedTuple):
     """One operation, as a sharding rule sees it.
 
     Attributes:

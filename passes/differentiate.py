@@ -14,8 +14,7 @@ A tangent of ``None`` is a symbolic zero, for which no code is emitted. This mod
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from gnomon.dialects.body import Body, clone_into, erase, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, Instance, Verdict, has_effects, instance_of, lookup
@@ -32,8 +31,7 @@ class DifferentiationError(TypeError, NotImplementedError):
     """A program cannot be differentiated as requested; the message names the op and the line."""
 
 
-@dataclass(frozen=True)
-class Linearized:
+class Linearized(NamedTuple):
     """A body split into a part independent of the tangents and a part linear in them.
 
     Attributes:

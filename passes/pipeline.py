@@ -7,7 +7,7 @@ passes, so that `gnomon-opt` and the API run the same passes under the same name
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gnomon.dialects.body import Body, has_packing, restore_packing
 from gnomon.dialects.functions import Program, symbol_name
@@ -22,8 +22,7 @@ from gnomon.passes.lower import lower_to_stablehlo
 from gnomon.passes.split_scans import split_scans
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """A named pass.
 
     Attributes:

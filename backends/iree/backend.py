@@ -132,7 +132,7 @@ class IreeBackend:
                 # The compiler's process starts while this one lowers the program.
                 prestart_if_possible(self.target)
             artifact = self.lower(program)
-            artifact.plan = replace(artifact.plan, program_key=key)
+            artifact.plan = artifact.plan._replace(program_key=key)
             return artifact
         return artifact_of_known(program, *found)
 
@@ -177,7 +177,7 @@ class IreeBackend:
         plan: Plan = artifact.plan
         if plan.options.execution_model == "async":
             # The shapes of the results are known when the program has ended.
-            artifact.plan = replace(plan, options=replace(plan.options, execution_model="blocking"))
+            artifact.plan = plan._replace(options=replace(plan.options, execution_model="blocking"))
         vmfb = self._compiled(artifact)
         executable = sized_executables.SizedExecutable(
             vmfb,
@@ -321,7 +321,7 @@ class IreeBackend:
             return artifact
         plan: Plan = artifact.plan
         tiled = self._options(ProgramCost(**vars(artifact.cost))).data_tiling
-        plan = replace(plan, options=replace(plan.options, data_tiling=tiled))
+        plan = plan._replace(options=replace(plan.options, data_tiling=tiled))
         return replace(artifact, plan=with_input(plan, given))
 
     def locate_refusal(self, artifact: Artifact) -> str:
@@ -408,7 +408,7 @@ class IreeBackend:
         yield plan
         if plan.options.data_tiling:
             # Data tiling makes programs faster, but a few too large for the compiler.
-            plan = replace(plan, options=replace(plan.options, data_tiling=False))
+            plan = plan._replace(options=replace(plan.options, data_tiling=False))
             yield plan
         if plan.form is not None:
             forms = self.pipeline.forms

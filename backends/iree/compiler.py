@@ -18,9 +18,9 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gnomon.backends import profiling
 from gnomon.backends.cache import (
@@ -310,8 +310,7 @@ def _run_compiler(
     return executable
 
 
-@dataclass(frozen=True)
-class _Reproducer:
+class _Reproducer(NamedTuple):
     """The files that reproduce a failure."""
 
     artifact: bytes

@@ -23,8 +23,7 @@ import threading
 import time
 import weakref
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from gnomon._native import __file__ as native_file
 from gnomon._native import (
@@ -380,8 +379,7 @@ def _leave_memory_uncleared() -> None:
         logger.debug("IREE clears the memory of arrays: its calls of calloc were not found")
 
 
-@dataclass(frozen=True)
-class DeviceInfo:
+class DeviceInfo(NamedTuple):
     """A device that a driver has found.
 
     Attributes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from gnomon.backends.iree.compiler import compile_with_flags
 from gnomon.backends.iree.options import CompileOptions
@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class CodeKind:
+class CodeKind(NamedTuple):
     """A kind of code.
 
     Attributes:
@@ -134,8 +133,7 @@ def emit_code(
         return {path.name: path.read_bytes() for path in paths}
 
 
-@dataclass(frozen=True)
-class LocatedCode:
+class LocatedCode(NamedTuple):
     """The code of a program with the places that its instructions come from.
 
     Attributes:

@@ -15,8 +15,7 @@ to a call of an external function. When the executable is loaded, two things are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gnomon.backends.iree.reflection import HOST
 from gnomon.dialects.body import operands_of
@@ -34,8 +33,7 @@ CALLBACK = "callback"
 """The parameter of ops that holds the number of a Python function."""
 
 
-@dataclass(frozen=True)
-class HostFunction:
+class HostFunction(NamedTuple):
     """A function that a compiled program calls.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 __all__ = [
     "EXECUTION_MODELS",
@@ -79,8 +80,7 @@ class CompileOptions:
             raise ValueError(f"timeout_s must be positive, got {self.timeout_s}")
 
 
-@dataclass(frozen=True)
-class ProgramCost:
+class ProgramCost(NamedTuple):
     """The work of a program, as its caller estimates it.
 
     Attributes:

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.iree.blas import SYMBOL
@@ -71,8 +70,7 @@ _BEFORE_THE_LOWERING = ("hoist-invariants",)
 _COMPILER_OPS = frozenset({library_products.EXECUTABLE, complex_views.BITCAST})
 
 
-@dataclass(frozen=True)
-class CompilerInput:
+class CompilerInput(NamedTuple):
     """The compiler's input for a program, besides flags.
 
     Attributes:
@@ -92,8 +90,7 @@ class CompilerInput:
         return self.code is not None and SYMBOL in self.code
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(NamedTuple):
     """A lowered program.
 
     Attributes:

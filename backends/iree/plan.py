@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gnomon.backends.compilation import Artifact, Portable
@@ -21,8 +21,7 @@ else:
 __all__ = ["KnownPlan", "Plan", "artifact_of_known", "input_of", "with_input"]
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """How IREE compiles a program.
 
     Attributes:
@@ -107,8 +106,7 @@ def with_input(plan: Plan, given: CompilerInput) -> Plan:
     if given.form is forms.Form.STEPS and options.execution_model == "async":
         # Python runs the steps, and returns when they are done.
         options = replace(options, execution_model="blocking")
-    return replace(
-        plan,
+    return plan._replace(
         code=given.code.encode() if given.code is not None else None,
         options=options,
         form=given.form,

@@ -170,7 +170,7 @@ def _compiled(backend: IreeBackend, artifact: Artifact) -> StandaloneModule:
         raise UnsupportedOnTarget(f"for target {backend.target.name!r}: {error}") from None
     if plan.options.execution_model == "async":
         options = replace(plan.options, execution_model="blocking")
-        artifact.plan = replace(plan, options=options)
+        artifact.plan = plan._replace(options=options)
     compiled = backend.compile_for(artifact)
     try:
         code = compiled.serialize(answered=FUNCTIONS.keys())

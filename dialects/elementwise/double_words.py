@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -37,8 +36,7 @@ class Pair(NamedTuple):
     low: Value | None = None
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(NamedTuple):
     """The constants of a format.
 
     Attributes:

@@ -14,8 +14,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from gnomon.backends.iree.blas import has_products
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
@@ -85,8 +84,7 @@ EXECUTABLE = "stream.executable"
 _Dim: TypeAlias = "tuple[int, int, int]"
 
 
-@dataclass(frozen=True)
-class _Matrix:
+class _Matrix(NamedTuple):
     """An operand in the library's terms: its memory, and the layout of its rows."""
 
     value: ir.Value
@@ -94,8 +92,7 @@ class _Matrix:
     transposed: bool
 
 
-@dataclass(frozen=True)
-class _Product:
+class _Product(NamedTuple):
     """A batch of matrix products, as parameters of the kernel.
 
     Attributes:
@@ -112,7 +109,7 @@ class _Product:
     rhs: _Matrix
 
     @property
-    def count(self) -> int:
+    def products(self) -> int:
         """The number of products of matrices."""
         return self.batch[0][0] * self.batch[1][0]
 
@@ -120,18 +117,18 @@ class _Product:
         """The kernel's integer parameters, in order."""
         (outer, a_outer, b_outer), (inner, a_inner, b_inner) = self.batch
         m, n, _ = self.sizes
-        rows, columns = _pieces(m, n, -(-self._threads() // self.count))
+        rows, columns = _pieces(m, n, -(-self._threads() // self.products))
         strides = (outer, inner, a_outer, a_inner, b_outer, b_inner)
         layout = (self.lhs.leading, self.rhs.leading, self.lhs.transposed, self.rhs.transposed)
         return [*strides, *self.sizes, *map(int, layout), rows, columns]
 
     def _threads(self) -> int:
-        return _threads(self.count * math.prod(self.sizes))
+        return _threads(self.products * math.prod(self.sizes))
 
     def workers(self) -> int:
         """How many calls of the library's function run side by side."""
         *_, rows, columns = self.numbers()
-        return min(self._threads(), rows * columns * self.count)
+        return min(self._threads(), rows * columns * self.products)
 
     @property
     def kernel(self) -> Kernel:
@@ -147,8 +144,7 @@ class _Product:
         return self.lhs.value, self.rhs.value
 
 
-@dataclass(frozen=True)
-class _WindowProduct:
+class _WindowProduct(NamedTuple):
     """The product of a matrix of windows, or of its transpose, and another matrix.
 
     The first is a convolution, and the second the gradient of one with respect to its kernel.
@@ -260,7 +256,7 @@ def _chosen(op: ir.Operation) -> _Product | _WindowProduct | None:
     refusal = _reason_against(product)
     logger.debug(
         "%d products of %s, %s (m, n, k): %s",
-        product.count,
+        product.products,
         element,
         product.sizes,
         f"a kernel of IREE's, for {refusal}" if refusal else "by the BLAS",
@@ -289,9 +285,9 @@ def _reason_against(product: _Product) -> str:
         return f"it has fewer than {NARROWEST} rows or columns"
     if terms < SHORTEST:
         return f"its sums have fewer than {SHORTEST} terms"
-    if product.count > 1 and item < SMALLEST_ITEM:
+    if product.products > 1 and item < SMALLEST_ITEM:
         return f"each has fewer than {SMALLEST_ITEM} multiplications"
-    if item * product.count < least:
+    if item * product.products < least:
         return f"there are fewer than {least} multiplications"
     return ""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gnomon.dialects.mlir import ir
 
@@ -23,8 +23,7 @@ _ROWS, _PLACES = 4, 3
 _Dim = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """A matrix whose rows are windows of an array.
 
     Attributes:
@@ -86,8 +85,7 @@ def windows_of(value: ir.Value) -> Windows | None:
     return _from_slices(first, starts)
 
 
-@dataclass(frozen=True)
-class _Slice:
+class _Slice(NamedTuple):
     """A slice of an array, whose last dimension becomes the last one of a part.
 
     Attributes:

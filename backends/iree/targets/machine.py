@@ -10,8 +10,8 @@ import platform
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gnomon.backends.iree.targets.model import Flag, Target
 
@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Linker:
+class Linker(NamedTuple):
     """The tool that turns object code into a loadable library.
 
     Attributes:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["Architecture", "Capabilities", "Family", "Flag", "Target"]
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """A command-line flag of the compiler, and the reason for it."""
 
     name: str
@@ -140,8 +139,7 @@ class Architecture:
     device: str = ""
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """Targets that differ in their architecture: `cuda:sm_80`, `cuda:sm_90`.
 
     Attributes:

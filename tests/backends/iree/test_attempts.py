@@ -52,7 +52,7 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
 def artifact() -> Artifact:
     made = iree.iree_backend("cpu").lower(Program(ir.Module.parse(PROGRAM, context())))
     plan = made.plan
-    return replace(made, plan=replace(plan, options=replace(plan.options, data_tiling=True)))
+    return replace(made, plan=plan._replace(options=replace(plan.options, data_tiling=True)))
 
 
 def test_the_attempt_that_compiled_is_the_first_one_later(

@@ -19,7 +19,7 @@ are, never shorter.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
@@ -120,8 +120,7 @@ def _ends(ops: Sequence[ir.Operation], scalar: Sequence[bool]) -> dict[int, int]
     return ends
 
 
-@dataclass(frozen=True)
-class _Kernel:
+class _Kernel(NamedTuple):
     """The scalar ops of one kernel.
 
     Attributes:

@@ -12,7 +12,7 @@ The analysis is conservative: a value that it does not know to vary may vary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,7 @@ from gnomon.dialects.types import (
 __all__ = ["LITERAL", "UNKNOWN", "Known", "of_argument", "of_op", "of_reduction"]
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """The facts about a value.
 
     Attributes:
@@ -154,7 +153,7 @@ def _of_literal(op: ir.Operation) -> Known:
     value = op.attributes["value"]
     if not ir.DenseElementsAttr(value).is_splat:
         return LITERAL
-    return replace(LITERAL, number=DENSE.decode(value).flat[0])
+    return LITERAL._replace(number=DENSE.decode(value).flat[0])
 
 
 def _all(known: Sequence[Known]) -> Known:
@@ -190,7 +189,7 @@ def _of_iota(op: ir.Operation) -> Known:
     length = type_.shape[ir.IntegerAttr(op.attributes["iota_dimension"]).value]
     # Other iotas may round or wrap around.
     exact = type_.dtype.kind in "iu" and length - 1 <= np.iinfo(type_.dtype).max
-    return replace(LITERAL, below=length if exact else None)
+    return LITERAL._replace(below=length if exact else None)
 
 
 def _compares_floats(value: ir.Value) -> bool:
@@ -240,7 +239,7 @@ def _of_conversion(before: np.dtype, after: np.dtype, x: Known) -> Known:
     if is_inexact(before):
         return x if is_inexact(after) else Known(varies=x.free)
     if is_inexact(after) or after.itemsize > before.itemsize or before == BOOL:
-        return replace(x, free=False)
+        return x._replace(free=False)
     # The conversion to a narrower integer may drop all the bits that vary.
     return x if x.free else UNKNOWN
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from gnomon.dialects.mlir import ir
 
@@ -35,8 +35,7 @@ class Buffer:
     spare: ir.Value | None = None
 
 
-@dataclass(frozen=True)
-class Splat:
+class Splat(NamedTuple):
     """One number, repeated.
 
     Attributes:
@@ -58,8 +57,7 @@ class Splat:
         return Splat(self.value, tuple(shape))
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Elements of a buffer; without a buffer, the positions themselves: a ramp of integers.
 
     Attributes:
@@ -79,8 +77,8 @@ class View:
 
     def with_layout(self, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> View:
         """The same memory with another shape, and the first element further on."""
-        return replace(
-            self, shape=tuple(shape), strides=tuple(strides), offset=self.offset + offset
+        return self._replace(
+            shape=tuple(shape), strides=tuple(strides), offset=self.offset + offset
         )
 
     def may_overlap(self, written: View) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gnomon.backends.iree.legalize.array_kernels.code import is_splat
 from gnomon.backends.iree.legalize.array_kernels.layout import dense, merged_dims, reshaped
@@ -43,8 +44,7 @@ class Rows:
         return self.count * self.length
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """How a value that has an element for each of the rows' elements, or for each row, is read.
 
     Attributes:

@@ -7,7 +7,7 @@ of them. Between passes, everything that a row needs is in the first cache or in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel
 from gnomon.backends.iree.legalize.array_kernels.emitter import Place
@@ -45,8 +45,7 @@ __all__ = ["RowCode", "Split"]
 _PARTIAL, _FEW_OPS, _SOME_OPS = 4, 8, 24
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """How the rows are divided among workgroups.
 
     Attributes:

@@ -7,8 +7,7 @@ is stored and read again exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gnomon.backends.iree.legalize.array_kernels.code import Kernel
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
@@ -47,15 +46,13 @@ def in_memory(type_: ir.RankedTensorType) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(type_.shape, ir.IntegerType.get_signless(16))
 
 
-@dataclass(frozen=True)
-class _Typed:
+class _Typed(NamedTuple):
     """A value of which only the type is known."""
 
     type: Any
 
 
-@dataclass(frozen=True)
-class _Widened:
+class _Widened(NamedTuple):
     """An elementwise op on narrow floats, as an op on f32."""
 
     name: str

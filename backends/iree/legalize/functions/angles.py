@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -45,8 +44,7 @@ def _two_over_pi(bits: int) -> int:
     return ((2 << (2 * (bits + spare))) // pi) >> spare
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(NamedTuple):
     """A floating-point format, and the constants that the reduction needs.
 
     Attributes:

@@ -7,8 +7,8 @@ wider format, so it serves f64 everywhere, and f32 on targets without f64.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from gnomon.dialects.types import type_of
 __all__ = ["exact_product", "exact_sum", "format_of", "logarithm", "polynomial", "positive_power"]
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """The constants of a floating-point format that the algorithms need.
 
     Attributes:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,8 +29,7 @@ __all__ = [
 Emit: TypeAlias = "Callable[[ir.Value], ir.Value]"
 
 
-@dataclass(frozen=True)
-class _Tables:
+class _Tables(NamedTuple):
     """Polynomials for a format: interpolations at Chebyshev's points, the lowest power first.
 
     Attributes:
