@@ -21,7 +21,7 @@ from typing import NamedTuple, cast
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.iree.blas import SYMBOL
 from gnomon.backends.iree.host_functions import HostFunction, collect, publish
-from gnomon.backends.iree.legalize import complex_views, library_products
+from gnomon.backends.iree.legalize import library_products, text_kernels
 from gnomon.backends.iree.legalize.after_lowering.device_description import describe_device
 from gnomon.backends.iree.legalize.control.forms import Form, forms_of, write_control_flow
 from gnomon.backends.iree.legalize.control.host_control import has_control_flow
@@ -67,7 +67,7 @@ _BEFORE_LOOPS_ARE_EXPANDED = (
 _BEFORE_THE_LOWERING = ("hoist-invariants",)
 
 # Ops of the compiler's own dialects, which the portable artifact cannot have.
-_COMPILER_OPS = frozenset({library_products.EXECUTABLE, complex_views.BITCAST})
+_COMPILER_OPS = frozenset({text_kernels.EXECUTABLE})
 
 
 class CompilerInput(NamedTuple):

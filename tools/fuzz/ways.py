@@ -69,7 +69,7 @@ THRESHOLDS = (
     Threshold(f"{_LEGALIZE}.array_kernels.single_ops", "MOST_SELECTED", _MANY, -1),
     Threshold(f"{_LEGALIZE}.data_movement.sorting", "_SHORT", 64, -1),
     Threshold(f"{_LEGALIZE}.data_movement.sorting", "_MAX_COMPARISONS", 1 << 20, -1),
-    Threshold(f"{_LEGALIZE}.complex_views", "FEWEST", 0, _MANY),
+    Threshold(f"{_LEGALIZE}.complex_kernels", "FEWEST", 0, _MANY),
     Threshold(f"{_LEGALIZE}.after_lowering.short_dimensions", "LONGEST", _MANY, 0),
     Threshold(f"{_LEGALIZE}.after_lowering.short_dimensions", "SHORTEST_NEXT", 1, _MANY),
     Threshold(f"{_LEGALIZE}.reductions.convolution", "_MIN_PRODUCTS", 1, _MANY),

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gnomon.backends.iree.blas import SYMBOL
+from gnomon.backends.iree.legalize import text_kernels
 from gnomon.dialects.mlir import ir
 
-__all__ = ["Kernel", "dispatch", "element_of", "kernels_as_text"]
+__all__ = ["Kernel", "as_text", "dispatch", "element_of"]
 
-# The start of the names of executables. Each has one kernel, as the compiler's own do, since only
-# those are compiled apart from their program.
-_EXECUTABLE = "gnomon_products_"
+_PREFIX = "products_"
 
 
 class Kernel(NamedTuple):
@@ -47,27 +46,8 @@ def dispatch(
     type_: ir.Type,
 ) -> ir.Value:
     """Dispatch a kernel on arrays, which are converted to its dtype; return its result."""
-    index = ir.IndexType.get()
-
-    def constant(value: int) -> ir.Value:
-        attribute = ir.IntegerAttr.get(index, value)
-        return ir.Operation.create(
-            "arith.constant", results=[index], attributes={"value": attribute}
-        ).results[0]
-
     given = [_converted(x, kernel.operand) for x in operands]
-    given += [constant(n) for n in numbers]
-    entry = ir.SymbolRefAttr.get([_EXECUTABLE + kernel.name, kernel.name])
-    return ir.Operation.create(
-        "flow.dispatch",
-        results=[type_],
-        operands=[constant(workers), *given],
-        attributes={
-            "entry_points": ir.ArrayAttr.get([entry]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(given), 0, 0]),
-            "tied_operands": ir.ArrayAttr.get([ir.IntegerAttr.get(index, -1)]),
-        },
-    ).results[0]
+    return text_kernels.dispatch(_PREFIX + kernel.name, [*given, *numbers], workers, [type_])[0]
 
 
 def _converted(value: ir.Value, element: str) -> ir.Value:
@@ -78,29 +58,12 @@ def _converted(value: ir.Value, element: str) -> ir.Value:
     return ir.Operation.create("stablehlo.convert", results=[type_], operands=[value]).results[0]
 
 
-def kernels_as_text(kernels: Sequence[Kernel]) -> str:
-    """A module with an executable for each of some kernels, in MLIR's generic form."""
-    return "\n".join(map(_executable, kernels))
+def as_text(kernel: Kernel) -> str:
+    """A kernel as an executable in MLIR's generic form."""
+    return text_kernels.kernel_as_text(_PREFIX + kernel.name, _code(kernel))
 
 
-def _executable(kernel: Kernel) -> str:
-    name = kernel.name
-    return f"""
-"stream.executable"() <{{sym_name = "{_EXECUTABLE}{name}", sym_visibility = "private"}}> ({{
-  "stream.executable.export"() <{{function_ref = @{name}, sym_name = "{name}",
-      sym_visibility = "public"}}> ({{
-  ^bb0(%workers: index):
-    %one = "arith.constant"() <{{value = 1 : index}}> : () -> index
-    "stream.return"(%workers, %one, %one) : (index, index, index) -> ()
-  }}) : () -> ()
-  "builtin.module"() ({{{_kernel(kernel)}
-  }}) : () -> ()
-  "stream.executable.end"() : () -> ()
-}}) : () -> ()
-"""
-
-
-def _kernel(kernel: Kernel) -> str:
+def _code(kernel: Kernel) -> str:
     name, operand, result, count = kernel
     # Upstream rewrites functions of bf16, but not their declarations. The buffers have no dtype.
     stored = {"bf16": "i16"}.get(operand, operand)
@@ -125,7 +88,7 @@ def _kernel(kernel: Kernel) -> str:
       sym_visibility = "private"}}> ({{
   }}) {{hal.import.static, llvm.bareptr = [true]}} : () -> ()
   "func.func"() <{{function_type = (!stream.binding, !stream.binding, {indices}, !stream.binding)
-      -> (), sym_name = "{name}"}}> ({{
+      -> (), sym_name = "{_PREFIX}{name}"}}> ({{
   ^bb0(%a: !stream.binding, %b: !stream.binding, {arguments}, %c: !stream.binding):
     %zero = "arith.constant"() <{{value = 0 : index}}> : () -> index
     %one = "arith.constant"() <{{value = 1 : index}}> : () -> index

@@ -20,16 +20,17 @@ from gnomon.backends.iree.blas import has_products
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
 from gnomon.backends.iree.legalize.library_kernels import (
     Kernel,
+    as_text,
     dispatch,
     element_of,
-    kernels_as_text,
 )
 from gnomon.backends.iree.legalize.library_windows import Windows, windows_of
+from gnomon.backends.iree.legalize.text_kernels import add_kernels
 from gnomon.backends.iree.options import available_cores
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.mlir import ir, other_dialects, stablehlo
 
-__all__ = ["EXECUTABLE", "LEGALIZATIONS", "SMALLEST", "use_library", "windows_pay"]
+__all__ = ["LEGALIZATIONS", "SMALLEST", "use_library", "windows_pay"]
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +77,6 @@ SMALLEST_TRANSPOSED = 1 << 15
 _PER_THREAD = 1 << 17
 
 _DOT, _TRANSPOSE = "stablehlo.dot_general", "stablehlo.transpose"
-EXECUTABLE = "stream.executable"
-"""The compiler's op for a group of kernels."""
-
 
 # A dimension: its size, and its strides in the two operands.
 _Dim: TypeAlias = "tuple[int, int, int]"
@@ -222,9 +220,7 @@ def use_library(module: ir.Module, target: Target) -> bool:
             op.erase()
             kernels.add(product.kernel)
         if kernels:
-            parsed = ir.Module.parse(kernels_as_text(sorted(kernels)), module.context)
-            for executable in parsed.body.operations:
-                executable.operation.clone(ip=ir.InsertionPoint(module.body))
+            add_kernels(map(as_text, sorted(kernels)), module)
     return bool(kernels)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from gnomon.backends.iree.legalize import (
+    complex_kernels,
     complex_parts,
-    complex_views,
     host_ops,
     library_products,
     refusals,
@@ -106,7 +106,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *short_dimensions.LEGALIZATIONS,
         *forms.LEGALIZATIONS,
         *constant_reductions.LEGALIZATIONS,
-        *complex_views.LEGALIZATIONS,
+        *complex_kernels.LEGALIZATIONS,
         *library_products.LEGALIZATIONS,
         *single_ops.LEGALIZATIONS,
         *rows.LEGALIZATIONS,

@@ -378,7 +378,7 @@ REPRODUCERS = {
         1e-3,
         beside=("steps",),
     ),
-    "complex-views": Reproducer(
+    "complex-kernels": Reproducer(
         gnp.abs, (ODD_COMPLEX,), 1e-5, measure=Measure.CPU_SECONDS, factor=1.5
     ),
     "library-products": Reproducer(

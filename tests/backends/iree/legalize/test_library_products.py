@@ -163,7 +163,7 @@ def test_convolutions(all_sizes: None, dtype: Any) -> None:
         ]
 
     artifact = lowered(all_of_them, operands)
-    assert artifact.plan.code.count(b"::@windows_") == len(operands)
+    assert artifact.plan.code.count(b"::@products_windows_") == len(operands)
     results = run(artifact, *(x for pair in operands for x in pair))
     for found, wanted in zip(results, all_of_them(operands), strict=True):
         assert_near(found, wanted, 64, scale=1.0)
@@ -200,7 +200,7 @@ def test_gradients_of_kernels(all_sizes: None, dtype: Any, monkeypatch: pytest.M
         ]
 
     artifact = lowered(gradients, operands)
-    assert artifact.plan.code.count(b"::@transposed_windows_") == len(operands)
+    assert artifact.plan.code.count(b"::@products_transposed_windows_") == len(operands)
     results = run(artifact, *(x for pair in operands for x in pair))
     for found, wanted in zip(results, gradients(operands), strict=True):
         assert_near(found, wanted, 64, scale=float(np.abs(np.asarray(wanted, f64)).max()))
@@ -221,7 +221,7 @@ def test_gradients_of_inputs(all_sizes: None, name: str, monkeypatch: pytest.Mon
 
     artifact = lowered(gn.grad(total), x, w)
     assert b"stablehlo.reverse" not in artifact.plan.code
-    assert b"::@windows_" in artifact.plan.code
+    assert b"::@products_windows_" in artifact.plan.code
     (found,) = run(artifact, x, w)
     wanted = gn.grad(total)(x, w)
     assert_near(found, wanted, 64, scale=float(np.abs(wanted).max()))

@@ -1,0 +1,144 @@
+"""Kernels take large complex arrays apart and put them together, with the same values."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon.backends.iree.backend import IreeBackend
+from gnomon.backends.iree.legalize import complex_kernels
+from gnomon.backends.iree.legalize.complex_kernels import FEWEST
+from gnomon.backends.iree.targets import find_target, incompatibility
+from gnomon.dialects.functions import Program
+from gnomon.dialects.mlir import ensure_context, ir
+
+# An odd number, several workgroups, a whole number of vectors in one workgroup.
+SHAPES = [(197, 257), (1, FEWEST, 1)]
+
+
+def draw(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+
+
+DISPATCH = re.compile(rb"@gnomon_((?:real|imag|complex)\w*)::")
+
+
+def kernels(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
+    """The kernels of complex numbers that a program dispatches, in order."""
+    arguments = [gn.ShapeDtypeStruct(shape, np.complex64) for shape in shapes]
+    text = gn.jit(function).lower(*arguments).as_text("gnomon")
+    ensure_context()
+    artifact = IreeBackend("cpu").lower(Program(ir.Module.parse(text)))
+    return [name.decode() for name in DISPATCH.findall(artifact.plan.code or b"")]
+
+
+# Some read the parts by position, or update them in place.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "abs": gnp.abs,
+    "real": lambda z: z.real + 1,
+    "imag": lambda z: -z.imag,
+    "conjugate": lambda z: gnp.conj(z) * z,
+    "exp": lambda z: gnp.exp(z) * z,
+    "sum": lambda z: (z * 2).sum(0),
+    "transposed": lambda z: gnp.sin(z).T,
+    "product": lambda z: gnp.tensordot(z, gnp.conj(z), z.ndim),
+    "reversed": lambda z: lax.rev(z.real, tuple(range(z.ndim))),
+    "gather": lambda z: z.imag.reshape(-1)[gnp.arange(0, z.size, 3)],
+    "scan": lambda z: lax.cumsum(z, axis=0, reverse=True),
+    "update": lambda z: (z.real.at[0].set(0), z.real, z.at[-1].add(1)),
+    "host call": lambda z: gnp.fft.ifft(gnp.fft.fft(z.reshape(-1)) * 2).real,
+    "loop": lambda z: lax.fori_loop(0, 3, lambda _, x: x * z, z),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values(name: str, dtype: Any) -> None:
+    function = FUNCTIONS[name]
+    for shape in SHAPES:
+        z = draw(shape, dtype)
+        with gn.enable_x64(dtype == np.complex128):
+            found = gn.tree.leaves(gn.jit(function)(z))
+            expected = gn.tree.leaves(function(gnp.asarray(z)))
+        for one, other in zip(found, expected, strict=True):
+            one, other = np.asarray(one), np.asarray(other)
+            assert one.dtype == other.dtype
+            scale = np.abs(other).max() * np.finfo(other.dtype).eps
+            np.testing.assert_allclose(one, other, rtol=0, atol=1000 * scale)
+
+
+def test_large_arrays_have_kernels(caplog: pytest.LogCaptureFixture) -> None:
+    large = (FEWEST,)
+    with caplog.at_level(logging.DEBUG, complex_kernels.__name__):
+        assert kernels(gnp.abs, large) == ["real_imag_f32"]
+        assert kernels(gnp.abs, (FEWEST - 1,)) == []
+        assert kernels(gnp.abs, ()) == kernels(gnp.abs, (0, 3)) == []
+        assert kernels(lambda z: z.real, (3, FEWEST)) == ["real_f32"]
+        assert kernels(lambda z: -z.imag, large) == ["imag_f32"]
+        # Neither the sum nor a literal is taken apart.
+        assert kernels(lambda x, y: x + y, large, large) == [
+            "real_imag_f32",
+            "real_imag_f32",
+            "complex_f32",
+        ]
+        literal = draw(large, np.complex64)
+        assert kernels(lambda x: x.real + literal.imag, large) == ["real_f32"]
+        # IREE's kernels make a part that is the same for all elements.
+        assert kernels(lambda z: z.real.astype(np.complex64), large) == ["real_f32"]
+        # Carries of loops are parts.
+        split_once = ["real_imag_f32", "complex_f32"]
+        assert kernels(lambda z: lax.fori_loop(0, 3, lambda _, x: x * x, z), large) == split_once
+    texts = [record.message for record in caplog.records]
+    assert f"stablehlo.real of {FEWEST} elements: a kernel of ours" in texts
+    reason = f"in its kernel, for it has under {FEWEST}"
+    assert f"stablehlo.real of {FEWEST - 1} elements: {reason}" in texts
+
+
+def test_all_elements_of_sizes_below_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(complex_kernels, "FEWEST", 0)
+    for shape in ((), (0,), (1,), (2, 1), (5,), (3, 4, 5)):
+        z = draw(shape, np.complex64)
+        expected = (z * z).conj(), z.real
+        found = gn.jit(lambda z: (gnp.conj(z * z), z.real))(z)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(one), other, rtol=1e-5, atol=1e-6)
+
+
+LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "znver5", "sapphirerapids"]
+
+
+@pytest.mark.parametrize(
+    ("target", "dtype"),
+    [
+        *itertools.product(
+            [*LEVELS, "aarch64-linux", "riscv64-linux"], [np.complex64, np.complex128]
+        ),
+        ("wasm32", np.complex64),
+    ],
+)
+def test_processors(target: str, dtype: Any) -> None:
+    def function(z: Any) -> Any:
+        return gnp.exp(z), z.real, z.imag
+
+    with gn.enable_x64(dtype == np.complex128):
+        z = gnp.asarray(draw((197, 257), dtype))
+        lowered = gn.jit(function).lower(z)
+        if target not in LEVELS:
+            assert lowered.compile(target=target).serialize()
+            return
+        if missing := incompatibility(find_target(target)):
+            pytest.skip(missing)
+        found = lowered.compile(target=target)(z)
+        for one, other in zip(found, function(z), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5)
