@@ -56,7 +56,7 @@ def _allocate_now(ir: CompilerIR, queued: int) -> None:
     """Replace a queued allocation by an immediate one."""
 
     def create(name: str, like: int, operands: Sequence[int], **attributes: int) -> int:
-        op = ir.create(name, like, operands, attributes, location_of=queued)
+        op = ir.create(name, [like], operands, attributes, location_of=queued)
         ir.insert_before(queued, op)
         return ir.results(op)[0]
 

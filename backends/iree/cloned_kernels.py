@@ -40,7 +40,7 @@ def _takes_arrays(ir: CompilerIR, kernel: int) -> bool:
 
 def _put_barrier(ir: CompilerIR, kernel: int, result: int) -> None:
     uses = list(ir.uses(result))
-    barrier = ir.create(_BARRIER, result, [result], {}, location_of=kernel)
+    barrier = ir.create(_BARRIER, [result], [result], {}, location_of=kernel)
     following = list(ir.operations(ir.block_of(kernel)))
     ir.insert_before(following[following.index(kernel) + 1], barrier)
     for user, index in uses:

@@ -115,7 +115,8 @@ def _between_phases_digest() -> str:
     """A hash of our passes between the compiler's phases, which do not appear in its flags."""
     folder = Path(__file__).parent
     names = ("worker", "compiler_ir", "in_place", "cloned_kernels", "allocations", "kernels")
-    files = [folder / f"{name}.py" for name in (*names, "planned_memory")]
+    others = ("barriers", "kernel_bodies", "planned_memory")
+    files = [folder / f"{name}.py" for name in (*names, *others)]
     return cache_key(*(file.read_bytes() for file in files))
 
 

@@ -60,6 +60,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "mlirBlockArgumentGetArgNumber": (_INDEX, (_POINTER,)),
     "mlirBlockArgumentGetOwner": (_POINTER, (_POINTER,)),
     "mlirBlockGetArgument": (_POINTER, (_POINTER, _INDEX)),
+    "mlirBlockGetNumArguments": (_INDEX, (_POINTER,)),
     "mlirContextEnableMultithreading": (None, (_POINTER, ctypes.c_bool)),
     "mlirAttributeIsADenseElements": (ctypes.c_bool, (_POINTER,)),
     "mlirDenseElementsAttrIsSplat": (ctypes.c_bool, (_POINTER,)),
@@ -268,6 +269,10 @@ class CompilerIR:
         """An argument of a block."""
         return int(self.c("mlirBlockGetArgument")(block, index))
 
+    def arguments(self, block: int) -> list[int]:
+        """The arguments of a block."""
+        return [self.argument(block, i) for i in range(self.c("mlirBlockGetNumArguments")(block))]
+
     def definition(self, value: int) -> int:
         """The operation that a value is a result of; 0 for an argument of a block."""
         if self.c("mlirValueIsABlockArgument")(value):
@@ -374,17 +379,17 @@ class CompilerIR:
     def create(
         self,
         name: str,
-        like: int,
+        like: Sequence[int],
         operands: Sequence[int],
         attributes: dict[str, int],
         *,
         location_of: int,
     ) -> int:
-        """Create an operation with one result, in no block.
+        """Create an operation, in no block.
 
         Args:
           name: the operation's name.
-          like: a value of the result's type.
+          like: values of the types of its results.
           operands: its operands.
           attributes: its attributes, by name.
           location_of: an operation with the location for the new one.
@@ -392,7 +397,8 @@ class CompilerIR:
         text = _string(name)
         location = self.c("mlirOperationGetLocation")(location_of)
         state = _OperationState(name=text, location=location)
-        self.c("mlirOperationStateAddResults")(state, 1, _handles(self.c("mlirValueGetType")(like)))
+        types = map(self.c("mlirValueGetType"), like)
+        self.c("mlirOperationStateAddResults")(state, len(like), _handles(*types))
         self.c("mlirOperationStateAddOperands")(state, len(operands), _handles(*operands))
         for key, value in attributes.items():
             named = _handles(self.c("mlirIdentifierGet")(self._context, _string(key)), value)
@@ -438,9 +444,13 @@ class CompilerIR:
         """A copy of an operation, in no block."""
         return int(self.c("mlirOperationClone")(op))
 
+    def remove(self, op: int) -> None:
+        """Take an operation out of its block."""
+        self.c("mlirOperationRemoveFromParent")(op)
+
     def prepend(self, block: int, op: int) -> None:
         """Move an operation to the start of a block."""
-        self.c("mlirOperationRemoveFromParent")(op)
+        self.remove(op)
         self.c("mlirBlockInsertOwnedOperation")(block, 0, op)
 
     def insert_before(self, op: int, new: int) -> None:

@@ -20,6 +20,7 @@ Diagnostics go to standard error, for which the parent provides a file.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -33,7 +34,7 @@ import struct
 import sys
 import threading
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
-_LITERALS = ("arith.constant", "flow.tensor.constant", "flow.tensor.splat")
+_MERGE_IN_KERNELS = b"stream.executable(builtin.module(func.func(cse)))"
 _SOURCES_PHASE, _TARGETS_PHASE = b"executable-sources", b"executable-targets"
 _CONFIGURED_PHASE = b"executable-configurations"
 # Flags with this prefix are for this worker, not for the compiler.
@@ -131,6 +132,10 @@ def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     return session, ir
 
 
+class _StageError(Exception):
+    """The compiler has refused a program, and printed why; the argument is the stage."""
+
+
 def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _Message:
     """Compile in several phases, and rewrite the module between them.
 
@@ -150,22 +155,55 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
     with session, session.invocation() as invocation:
         invocation.enable_console_diagnostics()
         source = Source.wrap_buffer(session, artifact, buffer_name="gnomon")
-        if not invocation.parse_source(source):
-            return {"ok": False, "stage": "parse"}, b""
-        if not ir.run_phases(invocation, _START, _KERNELS_FORMED):
-            return {"ok": False, "stage": "compile"}, b""
+        try:
+            if not invocation.parse_source(source):
+                raise _StageError("parse")
+            count = _plan(ir, invocation, own, tell)
+            _generate(ir, session, invocation, own, ask, count)
+        except _StageError as error:
+            return {"ok": False, "stage": str(error)}, b""
+        return {"ok": True}, _executable(invocation, Output)
+
+
+def _run_phases(ir: CompilerIR, invocation: Any, first: bytes, last: bytes) -> None:
+    if not ir.run_phases(invocation, first, last):
+        raise _StageError("compile")
+
+
+def _run_passes(ir: CompilerIR, invocation: Any, pipeline: bytes) -> None:
+    if not ir.run_passes(invocation._inv_p, pipeline):
+        raise _StageError("compile")
+
+
+@contextlib.contextmanager
+def _stage(name: str) -> Iterator[None]:
+    """A part of a compilation that raises ``ValueError`` to refuse the program."""
+    try:
+        yield
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        raise _StageError(name) from error
+
+
+def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> int:
+    """Form the kernels of a program and plan its memory; returns the number of kernels.
+
+    Flags that do not apply to the program are removed from ``own``.
+    """
+    # Without their bodies, equal kernels would no longer be seen to be equal.
+    _run_passes(ir, invocation, b"iree-flow-deduplicate-executables")
+    with ir.module_of(invocation._inv_p) as module:
+        bodies = _load_module("kernel_bodies").Bodies(ir, module)
+    with contextlib.closing(bodies):
+        _run_phases(ir, invocation, _START, _KERNELS_FORMED)
         with ir.module_of(invocation._inv_p) as module:
-            _drop_barriers(ir, module)
+            _load_module("barriers").drop(ir, module)
         # Barriers kept equal values apart. If these were merged only later, they would share a
         # buffer that `in_place` did not see.
-        if not ir.run_passes(invocation._inv_p, b"cse"):
-            return {"ok": False, "stage": "compile"}, b""
+        _run_passes(ir, invocation, b"cse")
         with ir.module_of(invocation._inv_p) as module:
-            try:
+            with _stage("in-place"):
                 _load_module("in_place").copy_updated_buffers(ir, module)
-            except ValueError as error:
-                print(f"error: {error}", file=sys.stderr, flush=True)
-                return {"ok": False, "stage": "in-place"}, b""
             _load_module("cloned_kernels").separate_results(ir, module)
             count = _count_kernels(ir, module)
             if _load_module("allocations").has_host_control(ir, module):
@@ -174,41 +212,41 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
             own.discard(KERNELS_APART)
         elif KERNELS_APART in own:
             tell({"announced": count})
-        if not ir.run_phases(invocation, _KERNELS_FORMED, _MEMORY_PLANNED):
-            return {"ok": False, "stage": "compile"}, b""
+        _run_phases(ir, invocation, _KERNELS_FORMED, _MEMORY_PLANNED)
         with ir.module_of(invocation._inv_p) as module:
             if ALLOCATE_AT_THE_CALL in own:
                 _load_module("allocations").allocate_at_the_call(ir, module)
             _load_module("planned_memory").record(ir, module)
-        after = _MEMORY_PLANNED
-        objects: list[Path] = []
-        if KERNELS_APART in own:
-            if not ir.run_phases(invocation, after, _SOURCES_PHASE):
-                return {"ok": False, "stage": "compile"}, b""
-            try:
-                objects = _with_compiled_kernels(ir, session, invocation, ask)
-            except ValueError as error:
-                print(f"error: {error}", file=sys.stderr, flush=True)
-                return {"ok": False, "stage": "kernels"}, b""
-            after = _TARGETS_PHASE if objects else _SOURCES_PHASE
-        if CHECK_PARTIAL_RESULTS in own:
-            if not ir.run_phases(invocation, after, _CONFIGURED_PHASE):
-                return {"ok": False, "stage": "compile"}, b""
-            try:
-                with ir.module_of(invocation._inv_p) as module:
-                    _load_module("partial_results").check(ir, module)
-            except ValueError as error:
-                print(f"error: {error}", file=sys.stderr, flush=True)
-                return {"ok": False, "stage": "reductions"}, b""
-            after = _CONFIGURED_PHASE
-        # Kernels that were compiled separately had several processes instead of threads.
-        ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
-        done = ir.run_phases(invocation, after, _END)
+            with _stage("bodies"):
+                bodies.put_back(module)
+    if bodies.count:
+        _run_passes(ir, invocation, _MERGE_IN_KERNELS)
+    return count
+
+
+def _generate(
+    ir: CompilerIR, session: Any, invocation: Any, own: set[str], ask: _Ask, count: int
+) -> None:
+    """Generate the code of a program with a number of kernels, after `_plan`."""
+    after = _MEMORY_PLANNED
+    objects: list[Path] = []
+    if KERNELS_APART in own:
+        _run_phases(ir, invocation, after, _SOURCES_PHASE)
+        with _stage("kernels"):
+            objects = _with_compiled_kernels(ir, session, invocation, ask)
+        after = _TARGETS_PHASE if objects else _SOURCES_PHASE
+    if CHECK_PARTIAL_RESULTS in own:
+        _run_phases(ir, invocation, after, _CONFIGURED_PHASE)
+        with _stage("reductions"), ir.module_of(invocation._inv_p) as module:
+            _load_module("partial_results").check(ir, module)
+        after = _CONFIGURED_PHASE
+    # Kernels that were compiled separately had several processes instead of threads.
+    ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
+    try:
+        _run_phases(ir, invocation, after, _END)
+    finally:
         for path in objects:
             path.unlink()
-        if not done:
-            return {"ok": False, "stage": "compile"}, b""
-        return {"ok": True}, _executable(invocation, Output)
 
 
 def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _Ask) -> list[Path]:
@@ -300,50 +338,6 @@ def _count_kernels(ir: CompilerIR, module: int) -> int:
         ir.name(op) == "flow.executable"
         for block in ir.blocks(module)
         for op in ir.operations(block)
-    )
-
-
-def _drop_barriers(ir: CompilerIR, op: int) -> None:
-    """Remove the barriers after results of kernels, and those of literals that kernels read.
-
-    Their purpose, keeping values out of other kernels, is fulfilled when kernels are formed: from
-    then on, kernels read literals that are arrays from memory. If they stayed, they would split the
-    program, since the host waits at each, in loops in each iteration. IREE 3.13's Vulkan driver
-    also frees an allocation too early if its parts are used through barriers, and other values
-    overwrite it.
-
-    The barrier of a literal stays outside of the loops that read it: without it, IREE would write
-    the literal again in each iteration, which takes a launch.
-    """
-    for block in ir.blocks(op):
-        for inner in ir.operations(block):
-            _drop_barriers(ir, inner)
-            if ir.name(inner) == "util.optimization_barrier" and (
-                all(_is_computed(ir, value) for value in ir.operands(inner))
-                or _gives_kernels_literals(ir, inner)
-            ):
-                for result, value in zip(ir.results(inner), ir.operands(inner), strict=True):
-                    ir.replace(result, value)
-                ir.erase(inner)
-
-
-def _is_computed(ir: CompilerIR, value: int) -> bool:
-    """Whether a value, or the value of which it is a view, is the result of a kernel."""
-    while op := ir.definition(value):
-        if ir.name(op) != "flow.tensor.reshape":
-            return ir.name(op) == "flow.dispatch"
-        value = ir.operands(op)[0]
-    return False
-
-
-def _gives_kernels_literals(ir: CompilerIR, barrier: int) -> bool:
-    """Whether the operands of a barrier are literals, read by kernels of the same block alone."""
-    return all(
-        (op := ir.definition(value)) and ir.name(op) in _LITERALS for value in ir.operands(barrier)
-    ) and all(
-        ir.name(user) == "flow.dispatch" and ir.block_of(user) == ir.block_of(barrier)
-        for result in ir.results(barrier)
-        for user, _ in ir.uses(result)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gnomon.backends.iree.worker import _drop_barriers
+from gnomon.backends.iree import barriers
 from tests.backends.iree.test_in_place_pass import function, kernel, loop, parsed
 
 T = "tensor<8xf32>"
@@ -19,7 +19,7 @@ BARRIER = f"%x = util.optimization_barrier %l : {T}"
 
 def remaining(*lines: str, results: str = "%y") -> int:
     with parsed(function(*lines, results=results)) as (ir, module, _):
-        _drop_barriers(ir, module)
+        barriers.drop(ir, module)
         return sum(ir.name(op) == "util.optimization_barrier" for op in ir.nested(module))
 
 
