@@ -48,7 +48,7 @@ def cache_command(options: argparse.Namespace) -> None:
 def _list(cache: ExecutableCache, options: argparse.Namespace) -> None:
     entries = cache.entries()
     if options.json:
-        print(json.dumps([vars(entry) for entry in entries], indent=2))
+        print(json.dumps([entry._asdict() for entry in entries], indent=2))
         return
     for entry in entries:
         when = datetime.fromtimestamp(entry.last_used, timezone.utc).isoformat(" ", "seconds")

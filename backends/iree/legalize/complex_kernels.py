@@ -77,12 +77,12 @@ def write_complex_kernels(module: ir.Module, target: Target) -> bool:
     module.operation.walk(visit)
     kernels = set()
     with other_dialects(module.context):
-        for (_, operands), by_name in found.items():
-            # The first of the ops comes before all others.
+        for by_name in found.values():
+            # The first of the ops comes before all others. Its operands may be results of kernels
+            # by now.
             first = next(iter(by_name.values()))[0]
-            part = ir.RankedTensorType(
-                (first.results if first.name in _PARTS else operands)[0].type
-            )
+            operands = list(first.operands)
+            part = first.results[0].type if first.name in _PARTS else operands[0].type
             kernel = _Kernel(str(part.element_type), tuple(sorted(by_name, reverse=True)))
             size = math.prod(part.shape)
             with ir.InsertionPoint(first), first.location:

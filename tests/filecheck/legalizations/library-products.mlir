@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: func.func @main
 // CHECK: "flow.dispatch"(%{{[^ ]*}}, %arg1, %arg0,
-// CHECK-SAME: @gnomon_products_f64::@f64
+// CHECK-SAME: @gnomon_products_f64::@products_f64
 // CHECK: stablehlo.dot_general
 // CHECK: stablehlo.dot_general
 // CHECK: stablehlo.dot_general
@@ -29,7 +29,7 @@ func.func @main(%a: tensor<256x300xf64>, %b: tensor<256x400xf64>, %s: tensor<8x8
 
 // CHECK-LABEL: func.func @weights
 // CHECK: "flow.dispatch"(%{{[^ ]*}}, %arg0, %arg1,
-// CHECK-SAME: @gnomon_products_transposed_windows_f32::@transposed_windows_f32
+// CHECK-SAME: @gnomon_products_transposed_windows_f32::@products_transposed_windows_f32
 // CHECK-NOT: stablehlo.dot_general
 // CHECK: stream.executable
 // CHECK: gnomon_product_f64

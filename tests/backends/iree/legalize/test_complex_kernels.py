@@ -47,6 +47,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "abs": gnp.abs,
     "real": lambda z: z.real + 1,
     "imag": lambda z: -z.imag,
+    "parts swapped": lambda z: lax.complex(z.imag, z.real),
+    "both conjugates": lambda z: (gnp.conj(z), -gnp.conj(z), gnp.conj(z)),
     "conjugate": lambda z: gnp.conj(z) * z,
     "exp": lambda z: gnp.exp(z) * z,
     "sum": lambda z: (z * 2).sum(0),
