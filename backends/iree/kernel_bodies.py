@@ -44,8 +44,9 @@ class Bodies:
         # The kernels that had a body, with it, in a module of their own.
         self._kernels: list[int] = []
         self._holder = ir.parse("module {}")
-        for function in list(_functions(ir, module)):
-            self._set_aside(function)
+        functions = list(_functions(ir, module))
+        # The executables of the program that have lost a body.
+        self._names = {name for name, function in functions if self._set_aside(function)}
 
     @property
     def count(self) -> int:
@@ -53,31 +54,34 @@ class Bodies:
         return len(self._kernels)
 
     def put_back(self, module: int) -> None:
-        """Put the bodies back into the program, whose kernels may have been copied since.
+        """Put the bodies back into the kernels that are left, which may have been copied since.
 
         Raises:
           ValueError: a kernel has lost its barrier.
         """
-        ir, found = self._ir, set()
-        for function in _functions(ir, module):
-            for op in ir.operations(_block(ir, function)):
-                if ir.name(op) == _BARRIER and ir.attribute(op, _NUMBER):
-                    number = ir.integer(op, _NUMBER)
-                    found.add(number)
-                    self._replace(op, self._kernels[number])
-        if len(found) < self.count:
-            raise ValueError("the compiler has dropped the body of a kernel")
+        ir = self._ir
+        for name, function in _functions(ir, module):
+            barriers = [
+                op
+                for op in ir.operations(_block(ir, function))
+                if ir.name(op) == _BARRIER and ir.attribute(op, _NUMBER)
+            ]
+            if name in self._names and not barriers:
+                raise ValueError(f"the compiler has dropped the body of the kernel {name}")
+            for op in barriers:
+                self._replace(op, self._kernels[ir.integer(op, _NUMBER)])
 
     def close(self) -> None:
         """Free the memory."""
         self._ir.destroy_module(self._holder)
 
-    def _set_aside(self, function: int) -> None:
+    def _set_aside(self, function: int) -> bool:
+        """Take the body of a kernel, unless that does not pay or is not possible."""
         ir = self._ir
         interface = _interface(ir, function)
         ops = itertools.islice(ir.nested(function), _FEWEST_OPS)
         if not interface or len(list(ops)) < _FEWEST_OPS:
-            return
+            return False
         kernel = ir.clone(function)
         ir.append(ir.body(self._holder), kernel)
         number = ir.parse_attribute(f"{self.count} : index")
@@ -89,6 +93,7 @@ class Bodies:
         for op in reversed(list(ir.operations(block))):
             if op not in kept and ir.name(op) != _RETURN:
                 ir.erase(op)
+        return True
 
     def _replace(self, barrier: int, kernel: int) -> None:
         """Put a copy of a kernel's body in the place of a barrier."""
@@ -105,15 +110,15 @@ class Bodies:
         ir.erase(barrier)
 
 
-def _functions(ir: CompilerIR, module: int) -> Iterator[int]:
-    """The functions of a program's kernels that have bodies of one block."""
+def _functions(ir: CompilerIR, module: int) -> Iterator[tuple[str, int]]:
+    """The functions of a program's kernels that have bodies of one block, and their executables."""
     for block in ir.blocks(module):
         for executable in ir.operations(block):
             if ir.name(executable) == _EXECUTABLE:
                 for code in _inside(ir, executable, "builtin.module"):
                     for function in _inside(ir, code, _FUNCTION):
                         if len(list(ir.blocks(function))) == 1:
-                            yield function
+                            yield ir.symbol(executable), function
 
 
 def _inside(ir: CompilerIR, op: int, name: str) -> Iterator[int]:

@@ -10,6 +10,7 @@ import pytest
 
 import gnomon as gn
 import gnomon.nn as nn
+from gnomon import lax
 from gnomon.backends.iree.compiler_ir import CompilerIR
 from gnomon.backends.iree.kernel_bodies import Bodies
 from tests.backends.iree.test_in_place_pass import parsed
@@ -122,6 +123,24 @@ def test_each_kernel_gets_its_own_body() -> None:
         bodies.close()
         names = [name for name in ops(ir, module) if name in ("arith.addf", "arith.mulf")]
         assert names == ["arith.addf"] * len(LONG) + ["arith.mulf"] * len(LONG)
+
+
+def test_unused_kernels_may_be_dropped() -> None:
+    with parsed(executable(*LONG)) as (ir, module, _):
+        bodies = Bodies(ir, module)
+        (kernel,) = (op for op in ir.nested(module) if ir.name(op) == "stream.executable")
+        ir.erase(kernel)
+        bodies.put_back(module)
+        bodies.close()
+
+    def function(x: Any) -> Any:
+        return lax.switch(gn.numpy.full((), 1), [nn.softmax, lambda x: x + 1], x)
+
+    x = np.ones((64, 64), np.float32)
+    np.testing.assert_array_equal(gn.jit(function)(x), x + 1)
+    pairs = np.full((1, 2), -1, np.int32)
+    found = gn.jit(lambda x: gn.numpy.unique(gn.numpy.full_like(x, -1), size=4, fill_value=1))
+    np.testing.assert_array_equal(found(pairs), [-1, 1, 1, 1])
 
 
 def test_a_lost_body_is_an_error() -> None:
