@@ -2,7 +2,7 @@
 
 Several hundred passes come before the code generation of kernels, and each visits the bodies of the
 kernels that a program brings along. None of them can gain anything there: these bodies are vector
-code already. Without them, these passes take 320 ms instead of 450 for the training step of a GPT,
+code already. Without them, these passes take 0.31 s instead of 0.44 for the training step of a GPT,
 which has 30 such kernels.
 
 In the place of a body stays a barrier, whose operands are the values through which the body is
@@ -27,7 +27,7 @@ __all__ = ["Bodies"]
 _EXECUTABLE, _FUNCTION, _RETURN = "stream.executable", "func.func", "func.return"
 _VIEW, _BINDING = "stream.binding.subspan", "!stream.binding"
 _BARRIER, _NUMBER = "util.optimization_barrier", "gnomon.body"
-# Setting a smaller body aside takes longer than the passes take for it.
+# There is little to visit in a smaller body, such as a call of the BLAS.
 _FEWEST_OPS = 24
 
 

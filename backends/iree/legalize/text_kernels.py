@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gnomon.backends.iree.legalize.loop_kernels.scalar_code import index, number
 from gnomon.dialects.mlir import ir
 
-__all__ = ["EXECUTABLE", "add_kernels", "dispatch", "kernel_as_text"]
+__all__ = ["EXECUTABLE", "add_kernels", "dispatch", "kernel_as_text", "run_kernel"]
 
 EXECUTABLE = "stream.executable"
 """The compiler's op for kernels."""
@@ -62,24 +63,30 @@ def dispatch(
     Returns:
       The results.
     """
-    given = [_constant(x) if isinstance(x, int) else x for x in (workers, *operands)]
-    entry = ir.SymbolRefAttr.get([_PREFIX + name, name])
-    untied = ir.IntegerAttr.get(ir.IndexType.get(), -1)
+    given = [number(index(), x) if isinstance(x, int) else x for x in operands]
+    return run_kernel(_PREFIX + name, name, [number(index(), workers)], given, types)
+
+
+def run_kernel(
+    executable: str,
+    name: str,
+    workload: Sequence[ir.Value],
+    operands: Sequence[ir.Value],
+    types: Sequence[ir.Type],
+) -> list[ir.Value]:
+    """Dispatch a kernel of an executable, which computes its workgroups from a workload."""
+    untied = ir.IntegerAttr.get(index(), -1)
     return list(
         ir.Operation.create(
             "flow.dispatch",
             results=list(types),
-            operands=given,
+            operands=[*workload, *operands],
             attributes={
-                "entry_points": ir.ArrayAttr.get([entry]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(operands), 0, 0]),
+                "entry_points": ir.ArrayAttr.get([ir.SymbolRefAttr.get([executable, name])]),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
+                    [len(workload), len(operands), 0, 0]
+                ),
                 "tied_operands": ir.ArrayAttr.get([untied] * len(types)),
             },
         ).results
     )
-
-
-def _constant(value: int) -> ir.Value:
-    index = ir.IndexType.get()
-    attributes = {"value": ir.IntegerAttr.get(index, value)}
-    return ir.Operation.create("arith.constant", results=[index], attributes=attributes).results[0]

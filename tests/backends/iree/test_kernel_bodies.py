@@ -19,7 +19,7 @@ VIEW = "memref<64xf32>"
 LONG = tuple(f"%x{i} = arith.addf %x{i - 1}, %x{i - 1} : f32" for i in range(1, 30))
 
 
-def executable(*lines: str, name: str = "k", extra: str = "") -> str:
+def executable(*lines: str, name: str = "k") -> str:
     """A kernel that reads an element of its operand, and writes the last of some numbers."""
     body = "\n".join(lines)
     return f"""
@@ -29,7 +29,6 @@ stream.executable private @{name} {{
     stream.return %one, %one, %one : index, index, index
   }}
   builtin.module {{
-    {extra}
     func.func @{name}(%a: !stream.binding, %i: index, %b: !stream.binding) {{
       %zero = arith.constant 0 : index
       %from = stream.binding.subspan %a[%zero] : !stream.binding -> {VIEW}

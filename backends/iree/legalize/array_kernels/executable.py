@@ -11,6 +11,7 @@ from gnomon.backends.iree.legalize.array_kernels.layout import Buffer, View, den
 from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import distinct
 from gnomon.backends.iree.legalize.loop_kernels.scalar_code import UnsupportedError, index, number
 from gnomon.backends.iree.legalize.loop_kernels.values import size_of
+from gnomon.backends.iree.legalize.text_kernels import run_kernel
 from gnomon.dialects.mlir import ir
 
 __all__ = ["dispatch", "write_kernel"]
@@ -164,17 +165,4 @@ def dispatch(
     results = [t for t in distinct(outputs) if t is not None]
     if scratch:
         results.append(ir.RankedTensorType.get([scratch], i8))
-    entry = ir.SymbolRefAttr.get([name, name])
-    tied = [ir.IntegerAttr.get(index(), -1)] * len(results)
-    return list(
-        ir.Operation.create(
-            "flow.dispatch",
-            results=results,
-            operands=list(operands),
-            attributes={
-                "entry_points": ir.ArrayAttr.get([entry]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(operands), 0, 0]),
-                "tied_operands": ir.ArrayAttr.get(tied),
-            },
-        ).results
-    )
+    return run_kernel(name, name, [], operands, results)
