@@ -104,13 +104,32 @@ def _make_context() -> ir.Context:
         return _contexts[0]
 
 
+class _Entered:
+    """A context that is current on a thread, with an unknown location, until the thread ends.
+
+    The bindings keep what a thread has entered in a `thread_local` variable of C++. Its destructor
+    would release the Python objects when the system's thread ends, without the GIL, while other
+    threads use them. Python deletes the values of a `threading.local` before that, with the GIL.
+    """
+
+    def __init__(self, context: ir.Context) -> None:
+        self._thread = threading.get_ident()
+        self._context = context
+        self._location = ir.Location.unknown(context)
+        self._context.__enter__()
+        self._location.__enter__()
+
+    def __del__(self) -> None:
+        # A process that ends or was forked deletes the values of all threads, on one thread.
+        if threading.get_ident() == self._thread and not sys.is_finalizing():
+            self._location.__exit__(None, None, None)
+            self._context.__exit__(None, None, None)
+
+
 def ensure_context() -> None:
     """Make the process's MLIR context current on this thread, for the thread's lifetime."""
-    if not getattr(_thread, "entered", False):
-        made = context()
-        made.__enter__()
-        ir.Location.unknown(made).__enter__()
-        _thread.entered = True
+    if not hasattr(_thread, "entered"):
+        _thread.entered = _Entered(context())
 
 
 _users_of_other_dialects: list[None] = []

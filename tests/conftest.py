@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def pytest_runtest_logfinish() -> None:
         sys.modules["jax"].clear_caches()
         gc.collect()
         _resident_after_clearing.append(_resident_bytes())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _options_are_restored() -> Iterator[None]:
+    """Fails if the tests of a module leave an option of the process changed for other modules."""
+    from gnomon._config.current import Config
+    from gnomon._config.options import OPTIONS
+
+    def values() -> dict[str, object]:
+        return {name: getattr(Config, option.attribute) for name, option in OPTIONS.items()}
+
+    before = values()
+    yield
+    changed = {name: value for name, value in values().items() if value != before[name]}
+    assert changed == {}
 
 
 @functools.cache

@@ -117,5 +117,6 @@ def test_the_table_has_columns_of_pytorch_on_request():
 def test_without_pytorch_the_flag_is_an_error(monkeypatch, capsys):
     missing = {"torch": "PyTorch is not installed (No module named 'torch')"}
     monkeypatch.setattr(__main__, "load_frameworks", lambda names: ([], missing))
+    monkeypatch.setattr(__main__, "use_platform", lambda platform: None)
     assert main(["--pytorch", "--only", "kernel/layer_norm"]) == 2
     assert capsys.readouterr().err.startswith("bench: PyTorch is not installed")
