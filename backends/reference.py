@@ -114,13 +114,19 @@ class Evaluator:
     def function(self, name: str) -> Callee:
         """A function as a Python callable on arrays."""
         found = self._functions.get(name)
-        if found is None:
+        if found is not None:
+            return found
+        with self.program.lock:
             compiled = self._calls(self.program, name) if self._calls else None
             found = self._functions[name] = compiled or self.prepare(self.program.body(name))
-        return found
+            return found
 
     def prepare(self, body: Body) -> PreparedBody:
         """A body as a Python callable on arrays."""
+        with self.program.lock:
+            return self._prepare(body)
+
+    def _prepare(self, body: Body) -> PreparedBody:
         slots: dict[ir.Value, int] = {a: i for i, a in enumerate(body.arguments)}
         argument_count = len(slots)
         steps = []

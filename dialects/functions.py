@@ -6,6 +6,7 @@ pass ``expand-transformations`` replaces these, innermost first, by calls of der
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -46,10 +47,17 @@ class Program:
     """A module and its functions by name.
 
     All functions of one traced program are in one module; `add` makes names unique.
+
+    Several threads may use one program: a function that `vjp` returns has one, and eager code keeps
+    those of loops and branches. Eager code adds functions to it and expands its transformations.
+
+    Attributes:
+      lock: held while a function is added, changed, erased, read or imported by another program.
     """
 
     def __init__(self, module: ir.Module | None = None) -> None:
         ensure_context()
+        self.lock = threading.RLock()
         self.module = module or ir.Module.create(ir.Location.unknown(context()))
         self._functions: dict[str, ir.Operation] = {}
         self._numbers: dict[str, int] = {}
@@ -72,7 +80,8 @@ class Program:
     def has_effects(self, name: str) -> bool:
         """Whether a function has effects besides its results."""
         if name not in self._effects:
-            self._effects[name] = any(map(has_effects, self.body(name).operations))
+            with self.lock:
+                self._effects[name] = any(map(has_effects, self.body(name).operations))
         return self._effects[name]
 
     def mark_effects(self) -> None:
@@ -128,11 +137,25 @@ class Program:
 
         ``like`` names the function from which it is derived.
         """
+        with self.lock:
+            name = self._unique(name)
+            self._functions[name] = self._function(name, body, public, location)
+            if like in self.staged:
+                self.staged[name] = self.staged[like]
+        return name
+
+    def _unique(self, name: str) -> str:
         base = name
         while name in self._functions:
             # Continue from the last number, so that n functions of one name take linear time.
             self._numbers[base] = self._numbers.get(base, 0) + 1
             name = f"{base}_{self._numbers[base]}"
+        return name
+
+    def _function(
+        self, name: str, body: Body, public: bool, location: ir.Location | None
+    ) -> ir.Operation:
+        """A new ``func.func`` with the block of a detached body."""
         location = location or ir.Location.unknown(context())
         results = body.results
         type_ = ir.FunctionType.get(
@@ -160,10 +183,7 @@ class Program:
             ip=ir.InsertionPoint(self.module.body),
         )
         body.move_to(function.regions[0])
-        self._functions[name] = function
-        if like in self.staged:
-            self.staged[name] = self.staged[like]
-        return name
+        return function
 
     @property
     def module_name(self) -> str:
@@ -178,8 +198,9 @@ class Program:
 
     def erase(self, name: str) -> None:
         """Remove a function."""
-        self._functions.pop(name).erase()
-        self._effects.pop(name, None)
+        with self.lock:
+            self._functions.pop(name).erase()
+            self._effects.pop(name, None)
 
     def origin(self, name: str) -> tuple[Program, str] | None:
         """The program that a staged function was imported from, and its name there.
@@ -197,10 +218,11 @@ class Program:
 
         ``imported`` is as in `import_function`.
         """
-        self.callbacks += [c for c in source.callbacks if c not in self.callbacks]
-        for op in symbol_users(body):
-            self.import_function(source, callee(op), imported)
-        copy = body.clone()
+        with source.lock:
+            self.callbacks += [c for c in source.callbacks if c not in self.callbacks]
+            for op in symbol_users(body):
+                self.import_function(source, callee(op), imported)
+            copy = body.clone()
         for op in symbol_users(copy):
             op.attributes["callee"] = SYMBOL.encode(imported[callee(op)])
         return copy
@@ -212,8 +234,10 @@ class Program:
         """
         if name in imported:
             return imported[name]
-        copy = self.import_body(source, source.body(name), imported)
-        imported[name] = self.add(name, copy, location=source.function(name).location)
+        with source.lock:
+            copy = self.import_body(source, source.body(name), imported)
+            location = source.function(name).location
+        imported[name] = self.add(name, copy, location=location)
         if name in source.staged:
             self.staged[imported[name]] = source.staged[name]
             self._origins[imported[name]] = source._origins.get(name, (weakref.ref(source), name))

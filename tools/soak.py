@@ -217,29 +217,49 @@ def _exceptions() -> Callable[[int], None]:
     return run
 
 
+def _in_threads(count: int, work: Callable[[], object]) -> None:
+    """Run a function in several threads at once, and wait for them."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
 @_scenario(rounds=60)
 def _threads() -> Callable[[int], None]:
     """Chains in several threads."""
 
+    def chain() -> None:
+        y = gnp.full(2 * _SMALL, 2.0, "float32")
+        for _ in range(100):
+            y = _step()(y)
+        _check(y, 2.0)
+
+    return lambda _: _in_threads(4, chain)
+
+
+@_scenario(rounds=300)
+def _tracing_threads() -> Callable[[int], None]:
+    """Threads that trace a new function each, and end while others trace."""
+    x = gnp.ones(4)
+
+    def trace() -> None:
+        _check(gn.grad(lambda v: gnp.sum(v**3 - v))(x), 2.0)
+
     def run(_: int) -> None:
-        failures: list[BaseException] = []
-
-        def chain() -> None:
-            try:
-                y = gnp.full(2 * _SMALL, 2.0, "float32")
-                for _ in range(100):
-                    y = _step()(y)
-                _check(y, 2.0)
-            except BaseException as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=chain) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise failures[0]
+        for _ in range(10):
+            _in_threads(8, trace)
 
     return run
 

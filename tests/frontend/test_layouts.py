@@ -43,6 +43,16 @@ def test_a_program_reads_formats_and_gives_them_to_another() -> None:
     np.testing.assert_array_equal(compiled.lower().compile()(x, y)[1], np.full(4, 3))
 
 
+def test_formats_of_a_program_that_calls_functions() -> None:
+    """The traced program no longer exists once it is compiled."""
+    weights = gnp.ones((6, 2))
+    double = gn.jit(lambda x: x * 2)
+    compiled = gn.jit(lambda x: gnp.tanh(double(x) @ weights)).lower(DUCK).compile()
+    for _ in range(2):
+        assert compiled.input_formats == ((Format(Layout((0, 1)), HERE),), {})
+        assert compiled.output_formats == Format(Layout((0, 1)), HERE)
+
+
 def test_formats_over_a_mesh() -> None:
     sharding = gn.NamedSharding(gn.make_mesh((4, 2), ("x", "y")), gn.P("x", "y"))
     wanted = Format(Layout((0, 1)), sharding)

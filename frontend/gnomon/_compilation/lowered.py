@@ -287,7 +287,7 @@ class Compiled(Stage):
     def input_formats(self) -> Any:
         """The layouts and shardings of the arguments, as in `input_shardings`."""
         leaves = tree_util.tree_leaves(self.input_shardings)
-        types = self._traced.body.argument_types[: len(leaves)]
+        types = self._lowered._signature.arguments[: len(leaves)]
         formats = [row_major(len(t.shape), s) for t, s in zip(types, leaves, strict=True)]
         return tree_util.tree_unflatten(self.in_tree, formats)
 

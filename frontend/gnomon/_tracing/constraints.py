@@ -104,12 +104,13 @@ def constraint_mesh(program: Program, body: Body) -> Mesh | None:
     """The mesh of the first constraint with devices in a body or in functions of its program."""
     if not _constraints.is_set():
         return None
-    for each in (body, *map(program.body, program.names)):
-        for op in all_operations(each):
-            if op.name == "gnomon.sharding_constraint":
-                params = params_of(op)
-                if params["devices"]:
-                    return _mesh_of_constraint(params)
+    with program.lock:
+        for each in (body, *map(program.body, program.names)):
+            for op in all_operations(each):
+                if op.name == "gnomon.sharding_constraint":
+                    params = params_of(op)
+                    if params["devices"]:
+                        return _mesh_of_constraint(params)
     return None
 
 

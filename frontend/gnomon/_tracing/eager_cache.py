@@ -44,6 +44,18 @@ def key_of(
     if program.callbacks:
         # A callback may hold any object, which must not outlive the program.
         return None
+    with program.lock:
+        functions = _contents(program, name)
+    key = (transformation, name, tuple(types), tuple(params.items()), tuple(functions.items()))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _contents(program: Program, name: str) -> dict[str, Any]:
+    """What a function and those that it calls are made of: their text, or where they come from."""
     functions: dict[str, Any] = {}
     pending = [name]
     while pending:
@@ -57,12 +69,7 @@ def key_of(
         text = program.function(current).get_asm(enable_debug_info=False, assume_verified=True)
         functions[current] = text
         pending += [quoted or plain for quoted, plain in _SYMBOL.findall(text)]
-    key = (transformation, name, tuple(types), tuple(params.items()), tuple(functions.items()))
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    return functions
 
 
 def take(key: Hashable) -> Run | None:

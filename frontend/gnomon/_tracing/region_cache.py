@@ -50,7 +50,9 @@ class Regions:
         self._traced = list(traced)
         self._captures: list[list[Callable[[], Array | None]]] | None = None
         self._bodies: list[Body] | None = None
-        self._runs: list[Any] | None = None
+        # The prepared bodies, unless a call uses them: a list of at most one list, since `pop` gives
+        # them to one thread only.
+        self._runs: list[list[Any]] = []
         self.is_kept = False
 
     @property
@@ -74,13 +76,15 @@ class Regions:
 
     def take_runs(self) -> list[Any] | None:
         """The prepared bodies, unless another call uses them."""
-        runs, self._runs = self._runs, None
-        return runs
+        try:
+            return self._runs.pop()
+        except IndexError:
+            return None
 
     def give_back(self, runs: list[Any]) -> None:
         """Put prepared bodies back when the call is over."""
         if self.is_kept:
-            self._runs = runs
+            self._runs[:] = [runs]
 
     def keep_for(self, closure: Closure) -> bool:
         """Prepare for the cache: make references to the functions' arrays weak."""
