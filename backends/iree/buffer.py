@@ -295,12 +295,15 @@ class Buffer:
         """
         view = self._view
         if view is None:
-            self._check_alive()
-            assert self._array is not None
-            view, keep_alive = import_array(state, self._array)
+            array = self._array
+            if array is None:
+                # It was deleted, or another thread has made the view by now.
+                self._check_alive()
+                return self._view
+            view, keep_alive = import_array(state, array)
             self._view = view
             if keep_alive is None:
-                if self._array.nbytes < _COPY_BELOW_BYTES:
+                if array.nbytes < _COPY_BELOW_BYTES:
                     self.to_numpy()
                 # A set `_array` now means that IREE reads its memory in place. A large copied array
                 # is released, since one copy is enough.
@@ -310,7 +313,8 @@ class Buffer:
     @property
     def failed_to_start(self) -> bool:
         """Whether the program that should compute it never ran, so that there is only its error."""
-        return self._view is None and self._array is None and self._deleted is None
+        # In this order, since another thread may replace the array by a view.
+        return self._array is None and self._view is None and self._deleted is None
 
     @property
     def pending(self) -> Pending | None:
@@ -344,7 +348,8 @@ class Buffer:
     def is_ready(self) -> bool:
         """Whether the value can be read without waiting; reading may still raise."""
         self._check_alive()
-        return self._pending is None or self._pending.finished()
+        pending = self._pending
+        return pending is None or pending.finished()
 
     def wait(self) -> None:
         """Wait for the value.
@@ -355,8 +360,9 @@ class Buffer:
         """
         if self._deleted is not None:
             self._check_alive()
-        if self._pending is not None:
-            self._pending.wait()
+        pending = self._pending
+        if pending is not None:
+            pending.wait()
             self._pending = None
 
     def copy_to_host_async(self) -> None:

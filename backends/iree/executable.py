@@ -187,10 +187,12 @@ class Executable:
                     return self._failed(buffer.pending)
                 view = buffer.view_for(state)
             push(view)
-            if buffer._pending is not None:
-                pending.append(buffer._pending)
-            if buffer._array is not None:
-                keep_alive.append(buffer._array)
+            # Another thread may set both to None.
+            program, array = buffer._pending, buffer._array
+            if program is not None:
+                pending.append(program)
+            if array is not None:
+                keep_alive.append(array)
         results = _VariantList(len(self.output_types))
         if self._asynchronous:
             if state.shares_memory:

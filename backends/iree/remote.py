@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import iree.runtime as rt
@@ -44,7 +45,7 @@ class RemoteBuffer(Buffer):
     counts the memory of its buffers.
     """
 
-    __slots__ = ("_counted", "_download", "_state")
+    __slots__ = ("_counted", "_download", "_moving", "_state")
 
     def __init__(
         self,
@@ -59,6 +60,8 @@ class RemoteBuffer(Buffer):
         super().__init__(shape, dtype, device, view=view, pending=pending)
         self._state = state
         self._download: Download | None = None
+        # Held while the value is read or put on a new device: a download ends only once.
+        self._moving = threading.Lock()
         self._counted = 0 if view is None else view.byte_length
         state.memory.add(self, self._counted)
 
@@ -91,19 +94,26 @@ class RemoteBuffer(Buffer):
         """
         host = self._host
         if host is None:
-            self.copy_to_host_async()
-            self.wait()
-            download = self._download
-            if download is None:
-                host = np.empty(self.shape, self.dtype)
-            else:
-                try:
-                    host = download.finish(self.shape, self.dtype)
-                except RuntimeError as error:
-                    raise execution_error("the value cannot be read", error, self._state) from error
-            host.flags.writeable = False
-            self._host = host
-            self._download = None
+            with self._moving:
+                host = self._host
+                if host is None:
+                    host = self._host = self._read()
+        return host
+
+    def _read(self) -> np.ndarray[Any, Any]:
+        self.copy_to_host_async()
+        download = self._download
+        self.wait()
+        if download is None:
+            host = np.empty(self.shape, self.dtype)
+            assert host.nbytes == 0
+        else:
+            try:
+                host = download.finish(self.shape, self.dtype)
+            except RuntimeError as error:
+                raise execution_error("the value cannot be read", error, self._state) from error
+        host.flags.writeable = False
+        self._download = None
         return host
 
     def delete(self, reason: str = "delete() was called on it") -> None:
@@ -116,11 +126,15 @@ class RemoteBuffer(Buffer):
     def view_for(self, state: DriverState) -> Any:
         """IREE's view of the buffer; if its device is gone, of the copy that was read before."""
         if self._view is None:
-            self._check_alive()
-            assert self._array is not None
-            again = put(self._array, self.device, state)
-            self._view, self._pending, self._array = again._view, again._pending, None
-            self._state, self._counted, again._counted = state, again._counted, 0
+            with self._moving:
+                if self._view is None:
+                    self._check_alive()
+                    assert self._array is not None
+                    again = put(self._array, self.device, state)
+                    # The view comes last: another thread that sees it takes the rest with it.
+                    self._state, self._counted, again._counted = state, again._counted, 0
+                    self._pending = again._pending
+                    self._view, self._array = again._view, None
         return self._view
 
     def is_lost(self) -> bool:
@@ -140,9 +154,9 @@ class RemoteBuffer(Buffer):
                 self._pending = _Lost(reason)
 
     def _uncount(self) -> None:
-        if self._counted:
-            self._state.memory.remove(self._counted)
-            self._counted = 0
+        counted, self._counted = self._counted, 0
+        if counted:
+            self._state.memory.remove(counted)
 
     def __del__(self) -> None:
         # The memory is freed after this, in any thread.

@@ -208,15 +208,14 @@ class Buffer:
         """
         host = self._host
         if host is None:
-            memory = self.memory
-            if self._transfer is None and self._can_be_read_in_place(memory):
+            memory, transfer = self.memory, self._transfer
+            if transfer is None and self._can_be_read_in_place(memory):
                 self.wait()
                 host = self._view(memory)
             else:
-                self.copy_to_host_async()
-                assert self._transfer is not None
+                transfer = transfer or self._start_transfer(memory)
                 try:
-                    host = self._transfer.finish()
+                    host = transfer.finish()
                 except PjrtError as error:
                     raise self._failed(error) from error
                 finally:
@@ -230,8 +229,10 @@ class Buffer:
         memory = self.memory
         if self._host is not None or self._transfer is not None:
             return
-        if self._can_be_read_in_place(memory):
-            return
+        if not self._can_be_read_in_place(memory):
+            self._transfer = self._start_transfer(memory)
+
+    def _start_transfer(self, memory: Memory) -> _Transfer:
         array = np.empty(self.shape, self.dtype)
         layout, kept = _row_major(len(self.shape))
         try:
@@ -245,7 +246,7 @@ class Buffer:
         except PjrtError as error:
             raise self._failed(error) from error
         del kept
-        self._transfer = _Transfer(memory.client, started.event, array)
+        return _Transfer(memory.client, started.event, array)
 
     def is_ready(self) -> bool:
         """Whether the value can be read without waiting; reading may still raise."""

@@ -144,3 +144,35 @@ def test_threads_share_a_program_that_is_searched(make: Callable[[], Callable[[]
     gn.jit(lambda x: gn.debug.inspect_array_sharding(x, callback=lambda _: None))(V)
     gn.jit(lambda x: lax.with_sharding_constraint(x, everywhere))(V)
     test_threads_share_a_program(make)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 100_000])
+def test_threads_share_an_argument(size: int) -> None:
+    """Its buffer is made by the first call that takes it."""
+    double = gn.jit(lambda x: x * 2)
+    double(gnp.zeros(size))
+    for number in range(30):
+        x = gnp.full(size, float(number))
+        in_threads(lambda x=x: double(x), np.full(size, 2.0 * number), times=1)
+
+
+@pytest.mark.parametrize("size", [0, 1000, 1_000_000])
+def test_threads_share_a_result(size: int) -> None:
+    """It is read while a program, which all of them wait for, may still compute it."""
+    double = gn.jit(lambda x: x * 2)
+    for number in range(10):
+        x = double(gnp.full(size, float(number)))
+        in_threads(lambda x=x: x, np.full(size, 2.0 * number), times=1)
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("size", [0, 1000, 1_000_000])
+def test_threads_share_an_array_on_a_device(size: int) -> None:
+    """It is copied to the host once."""
+    double = gn.jit(lambda x: x * 2)
+    device = gn.devices("vulkan")[0]
+    for number in range(10):
+        x = double(gn.device_put(np.full(size, number, np.float32), device))
+        in_threads(lambda x=x: x, np.full(size, 2.0 * number), times=1)
+        y = gn.device_put(np.full(size, number, np.float32), device)
+        in_threads(lambda y=y: double(y), np.full(size, 2.0 * number), times=1)

@@ -50,8 +50,8 @@ class Regions:
         self._traced = list(traced)
         self._captures: list[list[Callable[[], Array | None]]] | None = None
         self._bodies: list[Body] | None = None
-        # The prepared bodies, unless a call uses them: a list of at most one list, since `pop` gives
-        # them to one thread only.
+        # The prepared bodies, if no call uses them: at most one list, which `pop` gives to only one
+        # of several threads.
         self._runs: list[list[Any]] = []
         self.is_kept = False
 
