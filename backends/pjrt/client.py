@@ -18,7 +18,7 @@ import contextlib
 import ctypes
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gnomon.backends.errors import BackendUnavailable, ExecutionError
@@ -149,6 +149,8 @@ class Client:
         self.viewed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         # NumPy arrays that the plugin may still read, with the event that signals the end.
         self.borrowed: collections.deque[tuple[int, object]] = collections.deque()
+        # The events of programs that may still run, in the order in which they started.
+        self.running: collections.deque[int] = collections.deque()
         self._process = os.getpid()
         self.handle: int | None = None
         array, kept = named_values_of(options or {})
@@ -231,6 +233,20 @@ class Client:
             self.borrowed.append((event, array))
             self.return_borrowed()
 
+    def await_at_close(self, events: Iterable[int]) -> None:
+        """Keeps the events of programs that have started until they have occurred."""
+        running = self.running
+        running.extend(self.adopt(event, "Event_Destroy") for event in events)
+        while running:
+            try:
+                event = running.popleft()
+            except IndexError:  # another thread has taken the last one
+                return
+            if not self.api.is_ready(event):
+                running.appendleft(event)
+                return
+            self.release(event)
+
     def return_borrowed(self) -> None:
         """Releases the arrays whose events have occurred."""
         for _ in range(len(self.borrowed)):
@@ -247,7 +263,8 @@ class Client:
         """Frees everything that the client owns, including all buffers, and then the client.
 
         If NumPy arrays view memory of the client, this memory and the client stay until the process
-        ends.
+        ends. Programs in progress end before that: they would use what the plugin's own destructors
+        free.
         """
         if not self.usable:
             return
@@ -256,7 +273,8 @@ class Client:
             for handle in [h for h, d in self.owned.items() if d == destroy and h not in viewed]:
                 with contextlib.suppress(PjrtError):
                     if destroy == "Event_Destroy":
-                        # After the event, the plugin no longer reads or writes our array.
+                        # After the event, the plugin no longer reads or writes our array, and the
+                        # program no longer runs.
                         self.api.call("Event_Await", event=handle)
                     self.release(handle)
         self.borrowed.clear()

@@ -95,7 +95,7 @@ _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 class _Call:
     """The C structs for a call of a program, reused by later calls."""
 
-    __slots__ = ("address", "arguments", "execute", "kept", "options", "outputs")
+    __slots__ = ("address", "arguments", "ends", "execute", "kept", "options", "outputs")
 
     def __init__(self, executable: Executable) -> None:
         devices = len(executable.local)
@@ -108,6 +108,8 @@ class _Call:
         struct = STRUCTS["ExecuteOptions"]
         self.options = struct()
         self.options.struct_size = struct.size
+        # Where NumPy arrays may keep the client until the process ends, see `Client.close`.
+        self.ends = (pointers * devices)() if executable.client.shares_host_memory else None
         struct = STRUCTS["LoadedExecutable_Execute"]
         self.execute = struct(
             executable=executable.loaded,
@@ -116,6 +118,7 @@ class _Call:
             num_devices=devices,
             num_args=arity,
             output_lists=address_of(results),
+            device_complete_events=None if self.ends is None else address_of(self.ends),
         )
         self.execute.struct_size = struct.size
         self.kept = (inputs, results)
@@ -231,6 +234,8 @@ class Executable(Inspected):
             ]
             for device, outputs in zip(self.local, call.outputs, strict=True)
         ]
+        if call.ends is not None:
+            client.await_at_close(call.ends)
         self._idle.append(call)
         for given in buffers:
             for index in self.donate:

@@ -296,10 +296,12 @@ def _run(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_process_ends_silently_with_everything_alive(tmp_path: Path) -> None:
-    code = """
+@pytest.mark.parametrize("rows", [700, 2500])
+def test_a_process_ends_silently_with_everything_alive(rows: int, tmp_path: Path) -> None:
+    """A product of 2500 rows is certain to be in progress."""
+    code = f"""
     view = np.asarray(y)
-    gn.jit(lambda x: x @ x.T)(gn.device_put(np.ones((700, 700), np.float32), device))
+    gn.jit(lambda x: x @ x.T)(gn.device_put(np.ones(({rows}, {rows}), np.float32), device))
     class Last:
         def __del__(self):
             print("end", float(view[0]), flush=True)
