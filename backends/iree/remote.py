@@ -60,8 +60,9 @@ class RemoteBuffer(Buffer):
         super().__init__(shape, dtype, device, view=view, pending=pending)
         self._state = state
         self._download: Download | None = None
-        # Held while the value is read or put on a new device: a download ends only once.
-        self._moving = threading.Lock()
+        # Held while the value is read or put on a new device: a download ends only once. The memory
+        # for it may come from garbage, whose finalizers may read this value on the same thread.
+        self._moving = threading.RLock()
         self._counted = 0 if view is None else view.byte_length
         state.memory.add(self, self._counted)
 
