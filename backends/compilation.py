@@ -23,7 +23,7 @@ from gnomon.backends import profiling
 from gnomon.backends.errors import add_note
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
+from gnomon.dialects.mlir import context, ir, stablehlo
 from gnomon.dialects.types import TensorType
 from gnomon.passes.cost import Cost, estimate
 from gnomon.passes.pipeline import EXPAND, LOWER, PASSES, Pass, run_passes
@@ -105,7 +105,6 @@ class Portable:
         """The artifact."""
         with self._lock:
             if self._copy is not None:
-                ensure_context()
                 self._bytes = _serialize(self._copy, self._version)
                 self._copy = None
             return self._bytes

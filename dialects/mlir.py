@@ -160,7 +160,7 @@ def bindings_file() -> str:
 def without_locations(module: ir.Module) -> ir.Operation:
     """A copy of a module without locations."""
     copy = module.operation.clone(ip=False)
-    manager = passmanager.PassManager.parse("builtin.module(strip-debuginfo)")
+    manager = passmanager.PassManager.parse("builtin.module(strip-debuginfo)", module.context)
     manager.enable_verifier(False)
     manager.run(copy)
     return copy

@@ -38,7 +38,7 @@ class Pass(NamedTuple):
 
 def _upstream(name: str) -> Callable[[ir.Module], None]:
     def run(module: ir.Module) -> None:
-        manager = passmanager.PassManager.parse(f"builtin.module({name})")
+        manager = passmanager.PassManager.parse(f"builtin.module({name})", module.context)
         manager.enable_verifier(False)
         manager.run(module.operation)
 

@@ -33,7 +33,7 @@ from gnomon.backends.iree.driver import driver_state
 from gnomon.backends.iree.process import COMPILER
 from gnomon.backends.iree.scratch import scratch_folder
 
-__all__ = ["SCENARIOS", "main", "soak"]
+__all__ = ["SCENARIOS", "in_threads", "main", "soak"]
 
 # The tolerated growth: memory kept by allocators, and pages not touched in the first rounds.
 _GROWTH_BYTES = 24 << 20
@@ -217,12 +217,14 @@ def _exceptions() -> Callable[[int], None]:
     return run
 
 
-def _in_threads(count: int, work: Callable[[], object]) -> None:
-    """Run a function in several threads at once, and wait for them."""
+def in_threads(count: int, work: Callable[[], object]) -> None:
+    """Run a function in several threads that begin together; raise one of their errors."""
     failures: list[BaseException] = []
+    start = threading.Barrier(count)
 
     def run() -> None:
         try:
+            start.wait()
             work()
         except BaseException as error:
             failures.append(error)
@@ -246,7 +248,7 @@ def _threads() -> Callable[[int], None]:
             y = _step()(y)
         _check(y, 2.0)
 
-    return lambda _: _in_threads(4, chain)
+    return lambda _: in_threads(4, chain)
 
 
 @_scenario(rounds=300)
@@ -259,7 +261,7 @@ def _tracing_threads() -> Callable[[int], None]:
 
     def run(_: int) -> None:
         for _ in range(10):
-            _in_threads(8, trace)
+            in_threads(8, trace)
 
     return run
 

@@ -180,6 +180,8 @@ class Executable:
         keep_alive: list[object] = []
         device = self.device
         for buffer in buffers:
+            # First, since another thread may delete the buffer, and with it memory that is read.
+            array = buffer._array
             view = buffer._view
             if view is None or buffer.device is not device:
                 self._check_device(buffer)
@@ -187,8 +189,7 @@ class Executable:
                     return self._failed(buffer.pending)
                 view = buffer.view_for(state)
             push(view)
-            # Another thread may set both to None.
-            program, array = buffer._pending, buffer._array
+            program = buffer._pending
             if program is not None:
                 pending.append(program)
             if array is not None:

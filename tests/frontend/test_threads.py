@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.sharding import AxisType, NamedSharding, PartitionSpec
+from gnomon.tools.soak import in_threads
 
 V = np.arange(4, dtype=np.float32)
 TANH = np.tanh(V)
@@ -29,26 +29,14 @@ def frequent_switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def in_threads(work: Callable[[], Any], expected: Any, count: int = 6, times: int = 4) -> None:
+def check_in_threads(work: Callable[[], Any], expected: Any, times: int = 1) -> None:
     """Check the results of a function that several threads call at once, several times each."""
-    failures: list[BaseException] = []
-    barrier = threading.Barrier(count)
 
-    def run() -> None:
-        try:
-            barrier.wait()
-            for _ in range(times):
-                np.testing.assert_allclose(np.asarray(work()), expected, rtol=1e-5, atol=1e-5)
-        except BaseException as error:
-            failures.append(error)
+    def check() -> None:
+        for _ in range(times):
+            np.testing.assert_allclose(np.asarray(work()), expected, rtol=1e-5, atol=1e-5)
 
-    threads = [threading.Thread(target=run) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    in_threads(6, check)
 
 
 @gn.custom_vjp
@@ -134,7 +122,7 @@ SHARED: dict[Callable[[], Callable[[], Any]], Any] = {
 def test_threads_share_a_program(make: Callable[[], Callable[[], Any]]) -> None:
     for _ in range(3):
         gn.clear_caches()
-        in_threads(make(), SHARED[make])
+        check_in_threads(make(), SHARED[make], times=4)
 
 
 @pytest.mark.parametrize("make", [vjp, branch, loop], ids=lambda make: make.__name__)
@@ -153,7 +141,7 @@ def test_threads_share_an_argument(size: int) -> None:
     double(gnp.zeros(size))
     for number in range(30):
         x = gnp.full(size, float(number))
-        in_threads(lambda x=x: double(x), np.full(size, 2.0 * number), times=1)
+        check_in_threads(lambda x=x: double(x), np.full(size, 2.0 * number))
 
 
 @pytest.mark.parametrize("size", [0, 1000, 1_000_000])
@@ -162,7 +150,7 @@ def test_threads_share_a_result(size: int) -> None:
     double = gn.jit(lambda x: x * 2)
     for number in range(10):
         x = double(gnp.full(size, float(number)))
-        in_threads(lambda x=x: x, np.full(size, 2.0 * number), times=1)
+        check_in_threads(lambda x=x: x, np.full(size, 2.0 * number))
 
 
 @pytest.mark.vulkan
@@ -173,6 +161,6 @@ def test_threads_share_an_array_on_a_device(size: int) -> None:
     device = gn.devices("vulkan")[0]
     for number in range(10):
         x = double(gn.device_put(np.full(size, number, np.float32), device))
-        in_threads(lambda x=x: x, np.full(size, 2.0 * number), times=1)
+        check_in_threads(lambda x=x: x, np.full(size, 2.0 * number))
         y = gn.device_put(np.full(size, number, np.float32), device)
-        in_threads(lambda y=y: double(y), np.full(size, 2.0 * number), times=1)
+        check_in_threads(lambda y=y: double(y), np.full(size, 2.0 * number))

@@ -105,13 +105,14 @@ def constraint_mesh(program: Program, body: Body) -> Mesh | None:
     if not _constraints.is_set():
         return None
     with program.lock:
-        for each in (body, *map(program.body, program.names)):
-            for op in all_operations(each):
-                if op.name == "gnomon.sharding_constraint":
-                    params = params_of(op)
-                    if params["devices"]:
-                        return _mesh_of_constraint(params)
-    return None
+        constraints = (
+            params_of(op)
+            for each in (body, *map(program.body, program.names))
+            for op in all_operations(each)
+            if op.name == "gnomon.sharding_constraint"
+        )
+        found = next((params for params in constraints if params["devices"]), None)
+    return None if found is None else _mesh_of_constraint(found)
 
 
 def _mesh_of_constraint(params: dict[str, Any]) -> Mesh:
