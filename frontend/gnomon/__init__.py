@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from gnomon import (
     ad_checkpoint,
+    core,
     custom_batching,
     custom_derivatives,
     debug,
@@ -137,6 +138,7 @@ __all__ = [
     "closure_convert",
     "config",
     "copy_to_host_async",
+    "core",
     "custom_batching",
     "custom_derivatives",
     "custom_gradient",

@@ -27,7 +27,7 @@ def segment_sum(
     """Sums of the rows of ``data`` that have the same id.
 
     Args:
-      data: an array of shape ``(n, ...)``.
+      data: an array of shape ``(n, ...)``, or a number, which is every row.
       segment_ids: integers of shape ``(n,)``.
       num_segments: the number of rows of the result; by default the largest id plus one, for which
         the ids must not be traced. Rows with other ids, also negative ones, are dropped.
@@ -147,7 +147,9 @@ def _segments(
     rows, ids = gnp.asarray(data), gnp.asarray(segment_ids)
     if not gnp.issubdtype(ids.dtype, gnp.integer):
         raise TypeError(f"segment_{name}: segment_ids must be integers, got {ids.dtype}")
-    if rows.ndim == 0 or ids.ndim != 1 or rows.shape[:1] != ids.shape:
+    if rows.ndim == 0 and ids.ndim == 1:
+        rows = gnp.broadcast_to(rows, ids.shape)
+    if ids.ndim != 1 or rows.shape[:1] != ids.shape:
         raise ValueError(
             f"segment_{name}: segment_ids must hold one id for each row of data, got ids of shape "
             f"{ids.shape} for data of shape {rows.shape}"

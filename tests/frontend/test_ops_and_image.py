@@ -89,3 +89,12 @@ def test_images_of_wrong_shapes_and_methods() -> None:
         gn.image.resize(gnp.ones((2, 2)), (4,), "linear")
     with pytest.raises(ValueError, match="unknown resize method"):
         gn.image.resize(gnp.ones((2, 2)), (4, 4), "linar")
+
+
+@pytest.mark.parametrize("name", ["segment_sum", "segment_max"])
+def test_segments_of_a_number(name: str) -> None:
+    ids = gnp.array([0, 2, 2, 1])
+    got = getattr(gn.ops, name)(gnp.float32(2.5), ids, 4)
+    np.testing.assert_array_equal(got, getattr(jax.ops, name)(np.float32(2.5), np.asarray(ids), 4))
+    slope = gn.grad(lambda x: gn.ops.segment_sum(x, ids, 4).sum())(1.0)
+    assert slope == 4

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gnomon as gn
+import gnomon.numpy as gnp
 from gnomon import lax, random
 from gnomon._arrays.concrete import wrap
 from tests.frontend.oracle import KINDS, assert_close, kind, outcome
@@ -468,3 +469,17 @@ def test_derivatives() -> None:
     assert_near(gn.grad(total)(-1.0), np.float32(slope), units, scale=abs(float(total(-1.0))))
     width = gn.grad(lambda high: lax.reduce_sum(random.uniform(OURS, (4,), maxval=high), (0,)))
     assert_near(width(2.0), np.asarray(random.uniform(OURS, (4,))).sum(), 4)
+
+
+def test_keys_compared_with_other_objects() -> None:
+    key = random.key(0)
+    for other in (None, "a", np.dtype("uint32"), object()):
+        assert (key == other) is False
+        assert (key != other) is True
+    for other in (0, [key], {}, np.zeros(2, np.uint32), gnp.zeros(2)):
+        with pytest.raises(TypeError, match="a key array is compared with key arrays only"):
+            _ = key == other
+    # As nodes of trees, they may hold other objects than arrays.
+    types = gn.tree.map(lambda x: x.dtype, {"key": key, "x": gnp.ones(2)})
+    assert types == gn.tree.map(lambda x: x.dtype, {"key": random.key(1), "x": gnp.zeros(3)})
+    assert (types["key"] != types["key"]) is False

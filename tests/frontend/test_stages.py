@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import os
 import subprocess
@@ -233,3 +234,13 @@ def test_a_program_that_calls_python_does_not_serialize(target: str | None) -> N
     lowered = gn.jit(gnp.linalg.cholesky).lower(gnp.eye(5))
     with pytest.raises(ValueError, match="calls Python for cholesky"):
         lowered.compile(target=target).serialize()
+
+
+def test_the_signature_of_a_jitted_function() -> None:
+    def f(x: int, *, scale: float = 2.0) -> float:
+        return x * scale
+
+    for jitted in (gn.jit(f), gn.pmap(f)):
+        for follow in (True, False):
+            assert inspect.signature(jitted, follow_wrapped=follow) == inspect.signature(f)
+        assert not hasattr(jitted, "no_such_attribute")

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import functools
 import pickle
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -426,3 +427,11 @@ def test_structures_that_are_not_serialized() -> None:
         tree.structure({1: 2}).serialize_using_proto()
     with pytest.raises(ValueError, match="has 2 leaves, got 3"):
         tree.structure((1, 2)).walk(lambda children, data: children, None, [1, 2, 3])
+
+
+def test_a_named_tuple_is_registered_without_a_warning() -> None:
+    pair = collections.namedtuple("pair", "x name")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tree_util.register_pytree_node(pair, lambda p: ((p.x,), p.name), lambda n, c: pair(*c, n))
+    assert tree_util.tree_leaves(pair(1, "a")) == [1]

@@ -8,7 +8,8 @@ MODULES: tuple[str, ...] = (
     "nn.initializers", "scipy.cluster.vq", "scipy.fft", "scipy.integrate", "scipy.interpolate",
     "scipy.linalg", "scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse.linalg",
     "scipy.spatial.transform", "scipy.special", "scipy.stats", "tree", "tree_util", "ops", "image",
-    "dtypes", "errors", "debug", "export", "flatten_util", "stages", "typing", "profiler",
+    "core", "test_util", "dtypes", "errors", "debug", "export", "flatten_util", "stages", "typing",
+    "profiler",
     "ad_checkpoint", "custom_batching", "custom_derivatives", "experimental.checkify",
     "experimental.layout", "experimental.mesh_utils", "experimental.topologies",
     "sharding", "distributed", "example_libraries.optimizers", "example_libraries.stax",
@@ -41,7 +42,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
             remove_size_one_mesh_axis_from_type auto_pcast
         """,
         _INTERNAL: """
-            ad api_util core interpreters lib array_garbage_collection_guard make_user_context
+            ad api_util interpreters lib array_garbage_collection_guard make_user_context
             monitoring version memory jax2tf_associative_scan_reductions softmax_custom_jvp
         """,
         _KEY_REUSE: "debug_key_reuse",
@@ -58,6 +59,12 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "nn": {
         _DEVICE_CODE: "get_scaled_dot_general_config scaled_dot_general scaled_matmul",
+    },
+    "core": {
+        _INTERNAL: """
+            AbstractValue Atom ParamDict ShapedArray Trace Value eval_context eval_jaxpr max_dim
+            min_dim
+        """,
     },
     "tree_util": {_INTERNAL: "default_registry"},
     "errors": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -97,6 +98,14 @@ class JitFunction(Dispatcher, Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<jit of {name_of(self._fun)}>"
+
+    if not TYPE_CHECKING:  # Else every attribute would be known to type checkers.
+
+        def __getattr__(self, name: str) -> Any:
+            # Asked for by `inspect.signature(f, follow_wrapped=False)`, and rarely.
+            if name == "__signature__":
+                return inspect.signature(self._fun)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __reduce__(self) -> Any:
         static, donated = self._roles.static, self._roles.donated

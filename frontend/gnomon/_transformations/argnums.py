@@ -17,7 +17,7 @@ __all__ = ["ArgumentLeaves", "canonical_argnums", "differentiable"]
 
 def canonical_argnums(argnums: Any) -> int | tuple[int, ...]:
     """``argnums`` as an int or a tuple of ints; raises ``TypeError`` for anything else."""
-    alone = hasattr(argnums, "__index__")
+    alone = hasattr(argnums, "__index__") and not getattr(argnums, "ndim", 0)
     wanted = (argnums,) if alone else tuple(argnums) if isinstance(argnums, Iterable) else (None,)
     if any(isinstance(i, bool) or not hasattr(i, "__index__") for i in wanted):
         raise TypeError(f"argnums must be an int or a tuple of ints, got {argnums!r}")

@@ -219,7 +219,7 @@ class MappedFunction:
         return self._across_processes(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_compiled":
+        if (name.startswith("__") and name != "__signature__") or name == "_compiled":
             raise AttributeError(name)
         return getattr(self._compiled, name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -79,7 +80,10 @@ def _register(
             ) from None
 
     try:
-        optree.register_pytree_node(nodetype, flatten_to_tuple, unflatten, namespace=NAMESPACE)
+        with warnings.catch_warnings():
+            # That a named tuple, which is a node already, gets functions of its own.
+            warnings.simplefilter("ignore", UserWarning)
+            optree.register_pytree_node(nodetype, flatten_to_tuple, unflatten, namespace=NAMESPACE)
     except ValueError as error:
         raise ValueError(
             f"{nodetype.__module__}.{nodetype.__qualname__} is a built-in pytree node and cannot "

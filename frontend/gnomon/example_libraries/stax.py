@@ -29,6 +29,7 @@ from gnomon import numpy as gnp
 from gnomon._api.functions import eval_shape
 from gnomon._arrays.array import Array
 from gnomon._compilation.stages import ShapeDtypeStruct
+from gnomon.lax._operands import as_tuple
 from gnomon.nn import initializers
 
 __all__ = [
@@ -208,7 +209,7 @@ def BatchNorm(
       scale: multiply by a parameter ``gamma``.
       beta_init, gamma_init: initializers of the parameters ``(beta, gamma)``.
     """
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = as_tuple(axis)
 
     def init_fun(rng: Any, input_shape: Shape) -> Any:
         shape = tuple(d for i, d in enumerate(input_shape) if i not in axes)

@@ -12,7 +12,7 @@ from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
-from gnomon.lax._operands import argument, as_shape
+from gnomon.lax._operands import argument, as_shape, as_tuple
 from gnomon.lax._structural import Shape, expand_dims, ints
 
 
@@ -27,7 +27,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
       >>> broadcast_shapes((2, 1), (3,))
       (2, 3)
     """
-    sequences = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    sequences = [as_tuple(s) for s in shapes]
     # Only unusual sizes are checked: this runs before every eager function.
     for s in sequences:
         for n in s:

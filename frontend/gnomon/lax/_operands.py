@@ -187,9 +187,12 @@ def repeated(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def as_tuple(numbers: Any) -> tuple[Any, ...]:
-    """A number or a sequence of numbers as a tuple; a 1-d array is a sequence."""
+    """A number or an iterable of numbers as a tuple; a 1-d array is an iterable.
+
+    Anything else is returned in a tuple, so that the caller's check of each number rejects it.
+    """
     alone = hasattr(numbers, "__index__") and not getattr(numbers, "ndim", 0)
-    return (numbers,) if alone else tuple(numbers)
+    return (numbers,) if alone or not hasattr(numbers, "__iter__") else tuple(numbers)
 
 
 def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex, real_dtype
-from gnomon.lax._operands import as_shape
+from gnomon.lax._operands import as_shape, as_tuple
 from gnomon.lax._structural import canonical_axis
 
 __all__ = [
@@ -169,7 +169,7 @@ def truncated_normal(
 
 
 def _sizes(shape: Sequence[int], axes: Axes) -> int:
-    dims = (axes,) if isinstance(axes, int) else tuple(axes)
+    dims = as_tuple(axes)
     return math.prod(shape[canonical_axis(d, len(shape))] for d in dims)
 
 

@@ -50,11 +50,10 @@ def promoted(function: str, *xs: Any, inexact: bool = False) -> list[Array]:
 
 
 def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:
-    """Distinct non-negative axes from an int, a sequence of them, or None (all)."""
+    """Distinct non-negative axes from an int, an iterable of them, or None (all)."""
     if axis is None:
         return tuple(range(rank))
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    found = tuple(canonical_axis(a, rank) for a in axes)
+    found = tuple(canonical_axis(a, rank) for a in as_tuple(axis))
     if len(set(found)) != len(found):
         raise ValueError(f"{function}: duplicate value in axis: {axis}")
     return found

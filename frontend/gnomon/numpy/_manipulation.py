@@ -13,6 +13,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
+from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
     as_array,
@@ -120,8 +121,8 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Insert dimensions of size one; ``axis`` holds their positions in the result."""
     x = as_array("expand_dims", a)
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    return lax.expand_dims(x, axis_tuple("expand_dims", axis, x.ndim + count))
+    axes = as_tuple(axis)
+    return lax.expand_dims(x, axis_tuple("expand_dims", axes, x.ndim + len(axes)))
 
 
 @takes_extended_arrays()

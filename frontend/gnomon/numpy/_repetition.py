@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._creation import converted
+from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
     as_array,
@@ -155,9 +155,8 @@ def roll(
     x = as_array("roll", a)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
-    axes = np.atleast_1d(axis).tolist()
-    given: Any = shift
-    shifts = [given] if np.ndim(given) == 0 else [given[i] for i in range(len(given))]
+    axes = as_tuple(axis)
+    shifts = as_tuple(shift)
     if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
         raise ValueError(f"roll: {len(shifts)} shifts cannot be paired with {len(axes)} axes")
     count = max(len(axes), len(shifts)) if axes and shifts else 0

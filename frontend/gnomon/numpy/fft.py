@@ -24,6 +24,7 @@ from gnomon._arrays.concrete import wrap
 from gnomon.dialects.types import is_complex
 from gnomon.lax._creation import converted
 from gnomon.lax._fourier import FftType
+from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import placement
@@ -329,9 +330,7 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
     array = as_array(name, x)
     if axes is None:
         axes = range(array.ndim)
-    elif isinstance(axes, int):
-        axes = [axes]
-    dims = [canonical_axis(d, array.ndim) for d in axes]
+    dims = [canonical_axis(d, array.ndim) for d in as_tuple(axes)]
     # Both shift by half the size, rounded alike, so that they are inverses for odd sizes, too.
     return _roll(array, [sign * (array.shape[d] // 2) for d in dims], dims) if dims else array
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
@@ -201,7 +202,7 @@ def choice(
       Array(10, dtype=int32)
     """
     words = one_key("choice", key)
-    if not isinstance(shape, (tuple, list)):
+    if not isinstance(shape, Sequence):
         raise TypeError(f"random.choice: shape must be a sequence, got {shape!r}")
     sizes = as_shape("random.choice", shape)
     x = as_operand(a)

@@ -20,7 +20,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.aval import shaped_array
 from gnomon._arrays.extended import ExtendedArray
 from gnomon.dialects.sharding_rules import spec_text
-from gnomon.lax._operands import broadcast
+from gnomon.lax._operands import as_tuple, broadcast
 from gnomon.lax._structural import canonical_axis
 from gnomon.random._implementations import IMPLEMENTATIONS, Implementation, implementation
 
@@ -64,6 +64,10 @@ def key_dtype(impl_spec: str | KeyDType | None = None) -> KeyDType:
 def implementation_of(spec: Any) -> Implementation:
     """The generator of a name or of a dtype of keys; the configured one for None."""
     return spec.implementation if isinstance(spec, KeyDType) else implementation(spec)
+
+
+# What a key array is compared with in error; comparisons with other objects are False.
+_NO_KEYS = (Array, np.ndarray, np.generic, int, float, complex, list, tuple, set, dict)
 
 
 class KeyArray(ExtendedArray):
@@ -157,7 +161,7 @@ class KeyArray(ExtendedArray):
         """Remove dimensions of size one."""
         if axis is None:
             axis = tuple(d for d, n in enumerate(self.shape) if n == 1)
-        dims = axis if isinstance(axis, tuple) else (axis,)
+        dims = as_tuple(axis)
         return self._each(lambda word: lax.squeeze(word, dims))
 
     def transpose(self, *axes: Any) -> KeyArray:
@@ -200,11 +204,19 @@ class KeyArray(ExtendedArray):
 
     # ---------------------------------------------------------------------------------- comparisons
 
+    def _holds_words(self) -> bool:
+        """False for a node of a tree of other objects, such as dtypes or specifications."""
+        return all(isinstance(word, Array) for word in self.words)
+
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, KeyArray):
+            if not isinstance(other, _NO_KEYS):
+                return NotImplemented
             raise TypeError(f"a key array is compared with key arrays only, got {type(other)}")
         if other.implementation is not self.implementation:
             raise TypeError(f"keys of two generators compared: {self.dtype} and {other.dtype}")
+        if not (self._holds_words() and other._holds_words()):
+            return self.words == other.words
         shape = lax.broadcast_shapes(self.shape, other.shape)
         first, *rest = (
             lax.eq(broadcast(a, shape), broadcast(b, shape))
@@ -213,7 +225,10 @@ class KeyArray(ExtendedArray):
         return functools.reduce(lax.bitwise_and, rest, first)
 
     def __ne__(self, other: object) -> Any:
-        return lax.bitwise_not(self == other)
+        equal = self.__eq__(other)
+        if equal is NotImplemented:
+            return equal
+        return not equal if isinstance(equal, bool) else lax.bitwise_not(equal)
 
     def __hash__(self) -> int:
         raise TypeError("unhashable type: KeyArray; use random.key_data(key).tobytes()")
@@ -302,7 +317,7 @@ class KeyArray(ExtendedArray):
         raise TypeError("a key array cannot be converted to boolean")
 
     def __repr__(self) -> str:
-        if not all(isinstance(word, Array) for word in self.words):
+        if not self._holds_words():
             # As a tree, it may hold types, or anything that a function has made of its leaves.
             return f"KeyArray({self.words}, {self.implementation})"
         return f"Array({self.shape}, dtype={self.dtype.name}) overlaying:\n{self.data()}"

@@ -14,6 +14,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.vmap import vmap
 from gnomon.lax._contraction import PrecisionLike
+from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy._spectra import csd, istft, stft, welch
@@ -139,7 +140,7 @@ def fftconvolve(
     function: Callable[..., Any] = lambda x, y: _by_transforms(x, y, mode)  # noqa: E731
     if axes is None:
         return function(x, y)
-    given = (axes,) if hasattr(axes, "__index__") else tuple(axes)
+    given = as_tuple(axes)
     along = {canonical_axis(axis, x.ndim) for axis in given}
     others = [d for d in range(x.ndim) if d not in along]
     if any(x.shape[d] != y.shape[d] for d in others):
