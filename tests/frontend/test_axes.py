@@ -1,4 +1,4 @@
-"""Axes and other static numbers may come in any iterable, as in JAX."""
+"""Axes may come in any iterable, and arrays to join in any collection, as in JAX."""
 
 from __future__ import annotations
 
@@ -57,3 +57,14 @@ def test_axes_that_are_no_integers(axis: Any) -> None:
             function(gnp.ones((1, 1)), axis)
     with pytest.raises(TypeError, match="argnums must be an int or a tuple of ints"):
         gn.grad(lambda x: x, argnums=axis)
+
+
+@pytest.mark.parametrize("name", ["stack", "concatenate", "vstack", "hstack", "column_stack"])
+def test_arrays_of_any_collection_are_joined(name: str) -> None:
+    parts = {"a": np.ones((2, 2), np.float32), "b": np.zeros((2, 2), np.float32)}
+    for xs in (parts.values(), deque(parts.values()), tuple(parts.values())):
+        ours = getattr(gnp, name)(xs)
+        np.testing.assert_array_equal(ours, getattr(jax.numpy, name)(list(parts.values())))
+    for wrong in ((x for x in parts.values()), "ab", 1, None):
+        with pytest.raises(TypeError, match="takes a sequence of arrays"):
+            getattr(gnp, name)(wrong)

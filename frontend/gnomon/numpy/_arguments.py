@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,12 +71,15 @@ def static_shape(function: str, shape: Any) -> tuple[int, ...]:
 
 
 def sequence_of_arrays(function: str, xs: Any) -> Sequence[Any]:
-    """A sequence of arrays, or the slices of an array."""
+    """A collection of arrays as a sequence, or the slices of an array."""
     if isinstance(xs, Array):
         whole: Any = xs
         return list(whole)
     if isinstance(xs, np.ndarray):
         return [as_operand(x) for x in xs]
-    if not isinstance(xs, (list, tuple)):
+    if isinstance(xs, (list, tuple)):
+        return xs
+    # Other collections too, such as the values of a dictionary, but no generators, as in JAX.
+    if not isinstance(xs, Collection) or isinstance(xs, (str, bytes)):
         raise TypeError(f"{function} takes a sequence of arrays, got {type(xs).__name__}")
-    return xs
+    return list(xs)
