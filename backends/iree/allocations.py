@@ -4,9 +4,6 @@ In the order of a queue, IREE 3.13 allocates memory from slabs of 64 MiB. It nev
 looks for room only in the last one and four others, so a process that frees more than that and
 allocates again grows without bound. At the time of a call, IREE uses `malloc`.
 
-Programs with loops or branches on the host keep queued allocations: in some of them IREE's virtual
-machine would otherwise lose a buffer, and the call would fail (``ref is null``).
-
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
 
@@ -18,23 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["allocate_at_the_call", "has_host_control"]
-
-
-def has_host_control(ir: CompilerIR, module: int) -> bool:
-    """Whether a program, after its kernels were formed, has loops or branches on the host."""
-    return any(
-        ir.name(function) == "util.func" and _has_regions(ir, function)
-        for block in ir.blocks(module)
-        for function in ir.operations(block)
-    )
-
-
-def _has_regions(ir: CompilerIR, function: int) -> bool:
-    blocks = list(ir.blocks(function))
-    return len(blocks) > 1 or any(
-        any(True for _ in ir.blocks(op)) for block in blocks for op in ir.operations(block)
-    )
+__all__ = ["allocate_at_the_call"]
 
 
 def allocate_at_the_call(ir: CompilerIR, module: int) -> None:
@@ -42,14 +23,28 @@ def allocate_at_the_call(ir: CompilerIR, module: int) -> None:
 
     Args:
       ir: access to the program.
-      module: the program after its memory was planned, without host control.
+      module: the program after its memory was planned.
     """
     for block in ir.blocks(module):
         for function in ir.operations(block):
-            for body in ir.blocks(function):
-                for op in ir.operations(body):
-                    if ir.name(op) == "stream.resource.alloca":
-                        _allocate_now(ir, op)
+            for op in _queued(ir, function):
+                _allocate_now(ir, op)
+
+
+def _queued(ir: CompilerIR, op: int) -> list[int]:
+    """The queued allocations of a function, those in loops and branches too.
+
+    Kernels and parts of programs that run on a device have none, and many operations.
+    """
+    found = []
+    for block in ir.blocks(op):
+        for inner in ir.operations(block):
+            name = ir.name(inner)
+            if name == "stream.resource.alloca":
+                found.append(inner)
+            elif name.startswith("scf."):
+                found += _queued(ir, inner)
+    return found
 
 
 def _allocate_now(ir: CompilerIR, queued: int) -> None:

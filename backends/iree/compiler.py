@@ -12,6 +12,7 @@ import functools
 import importlib.metadata
 import logging
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -110,13 +111,15 @@ def compiler_version() -> str:
         ) from None
 
 
+_LOADED = re.compile(r'_load_module\("(\w+)"\)')
+
+
 @functools.cache
 def _between_phases_digest() -> str:
     """A hash of our passes between the compiler's phases, which do not appear in its flags."""
-    folder = Path(__file__).parent
-    names = ("worker", "compiler_ir", "in_place", "cloned_kernels", "allocations", "kernels")
-    others = ("barriers", "kernel_bodies", "planned_memory")
-    files = [folder / f"{name}.py" for name in (*names, *others)]
+    worker = Path(__file__).with_name("worker.py")
+    loaded = sorted(set(_LOADED.findall(worker.read_text())))
+    files = [worker, *(worker.with_name(f"{name}.py") for name in loaded)]
     return cache_key(*(file.read_bytes() for file in files))
 
 

@@ -36,7 +36,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
@@ -54,7 +54,7 @@ __all__ = [
 _START, _KERNELS_FORMED, _MEMORY_PLANNED, _END = b"start", b"flow", b"stream", b"end"
 _MERGE_IN_KERNELS = b"stream.executable(builtin.module(func.func(cse)))"
 _SOURCES_PHASE, _TARGETS_PHASE = b"executable-sources", b"executable-targets"
-_CONFIGURED_PHASE = b"executable-configurations"
+_CONFIGURED_PHASE, _HOST_CODE_PHASE = b"executable-configurations", b"vm"
 # Flags with this prefix are for this worker, not for the compiler.
 OWN_FLAGS = "--gnomon-"
 # For programs in the memory of the host.
@@ -158,8 +158,8 @@ def _compile(flags: Sequence[str], artifact: bytes, ask: _Ask, tell: _Tell) -> _
         try:
             if not invocation.parse_source(source):
                 raise _StageError("parse")
-            count = _plan(ir, invocation, own, tell)
-            _generate(ir, session, invocation, own, ask, count)
+            facts = _plan(ir, invocation, own, tell)
+            _generate(ir, session, invocation, own, ask, facts)
         except _StageError as error:
             return {"ok": False, "stage": str(error)}, b""
         return {"ok": True}, _executable(invocation, Output)
@@ -185,8 +185,15 @@ def _stage(name: str) -> Iterator[None]:
         raise _StageError(name) from error
 
 
-def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> int:
-    """Form the kernels of a program and plan its memory; returns the number of kernels.
+class _Facts(NamedTuple):
+    """The number of kernels of a program, and whether the host runs its loops and branches."""
+
+    kernels: int
+    host_control: bool
+
+
+def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> _Facts:
+    """Form the kernels of a program and plan its memory.
 
     Flags that do not apply to the program are removed from ``own``.
     """
@@ -206,8 +213,7 @@ def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> int:
                 _load_module("in_place").copy_updated_buffers(ir, module)
             _load_module("cloned_kernels").separate_results(ir, module)
             count = _count_kernels(ir, module)
-            if _load_module("allocations").has_host_control(ir, module):
-                own.discard(ALLOCATE_AT_THE_CALL)
+            host_control = _has_host_control(ir, module)
         if count < _KERNELS_TO_PART:
             own.discard(KERNELS_APART)
         elif KERNELS_APART in own:
@@ -221,13 +227,13 @@ def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> int:
                 bodies.put_back(module)
     if bodies.count:
         _run_passes(ir, invocation, _MERGE_IN_KERNELS)
-    return count
+    return _Facts(count, host_control)
 
 
 def _generate(
-    ir: CompilerIR, session: Any, invocation: Any, own: set[str], ask: _Ask, count: int
+    ir: CompilerIR, session: Any, invocation: Any, own: set[str], ask: _Ask, facts: _Facts
 ) -> None:
-    """Generate the code of a program with a number of kernels, after `_plan`."""
+    """Generate the code of a program, after `_plan`."""
     after = _MEMORY_PLANNED
     objects: list[Path] = []
     if KERNELS_APART in own:
@@ -241,8 +247,13 @@ def _generate(
             _load_module("partial_results").check(ir, module)
         after = _CONFIGURED_PHASE
     # Kernels that were compiled separately had several processes instead of threads.
-    ir.set_threads(not objects and count >= _KERNELS_FOR_THREADS)
+    ir.set_threads(not objects and facts.kernels >= _KERNELS_FOR_THREADS)
     try:
+        if facts.host_control:
+            _run_phases(ir, invocation, after, _HOST_CODE_PHASE)
+            with ir.module_of(invocation._inv_p) as module:
+                _load_module("passed_references").copy_repeated(ir, module)
+            after = _HOST_CODE_PHASE
         _run_phases(ir, invocation, after, _END)
     finally:
         for path in objects:
@@ -331,6 +342,22 @@ def _executable(invocation: Any, kind: Any) -> bytes:
     executable = bytes(output.map_memory())
     output.close()
     return executable
+
+
+def _has_host_control(ir: CompilerIR, module: int) -> bool:
+    """Whether a program, after its kernels were formed, has loops or branches on the host."""
+    return any(
+        ir.name(function) == "util.func" and _has_regions(ir, function)
+        for block in ir.blocks(module)
+        for function in ir.operations(block)
+    )
+
+
+def _has_regions(ir: CompilerIR, function: int) -> bool:
+    blocks = list(ir.blocks(function))
+    return len(blocks) > 1 or any(
+        any(True for _ in ir.blocks(op)) for block in blocks for op in ir.operations(block)
+    )
 
 
 def _count_kernels(ir: CompilerIR, module: int) -> int:
