@@ -6,8 +6,8 @@ reference that is in the right register already. If the branch passes the same r
 argument too, this other use is the last one, and moves the reference out of that register. Then the
 argument is null: a call fails with ``ref is null``, or a kernel gets no buffer.
 
-A branch of a program passes the same buffer twice if the results of a conditional or of a loop share
-a buffer, which the compiler gives them where it can.
+A branch of a program passes the same buffer twice if several results of a conditional or of a loop
+are in one buffer, where the compiler puts them if it can.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """

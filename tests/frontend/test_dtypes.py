@@ -274,3 +274,24 @@ def test_extended_dtypes_meet_only_themselves() -> None:
     assert dtypes.issubdtype(key, dtypes.prng_key)
     with pytest.raises(dtypes.TypePromotionError, match="does not promote with other dtypes"):
         _dtypes.promote(((key, False), (np.dtype("float32"), False)))
+
+
+def test_the_dtype_of_a_value() -> None:
+    for value in (1, True, 1.5, 2j, np.float64(1), np.ones(2), np.int8(3), "int16", np.uint64):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert gnomon.lax.dtype(value) == jax.lax.dtype(value)
+    assert gnomon.lax.dtype(gnomon.numpy.ones(2, "bfloat16")) == gnomon.numpy.bfloat16
+    with pytest.raises(ValueError, match="None has no dtype"):
+        gnomon.lax.dtype(None)
+    with pytest.raises(TypeError, match="a list has no dtype"):
+        gnomon.lax.dtype([1.0])
+
+
+def test_scalar_types_give_way_to_32_bits_silently() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gnomon.numpy.result_type(gnomon.numpy.float64, gnomon.numpy.int32) == np.float32
+        assert gnomon.numpy.result_type(gnomon.numpy.int64) == np.int32
+    with pytest.warns(UserWarning, match="64-bit types are off"):
+        assert gnomon.numpy.result_type(np.float64) == np.float32

@@ -623,3 +623,27 @@ def test_the_page_is_true() -> None:
     finally:
         gn.set_mesh(None)
     assert text == given
+
+
+def test_the_sharding_of_a_type_without_a_mesh_is_no_request() -> None:
+    x = gnp.arange(3.0)
+    nowhere = gn.typeof(x).sharding
+    np.testing.assert_array_equal(gnp.zeros((3,), device=nowhere), np.zeros(3))
+    np.testing.assert_array_equal(gnp.arange(3, out_sharding=nowhere), np.arange(3))
+    np.testing.assert_array_equal(gnp.reshape(x, (1, 3), out_sharding=nowhere), x[None])
+    key = gn.random.key(0)
+    drawn = gn.random.normal(key, (3,), out_sharding=nowhere)
+    np.testing.assert_array_equal(drawn, gn.random.normal(key, (3,)))
+
+
+def test_abstract_meshes_stand_for_those_with_the_devices() -> None:
+    mesh = gn.make_mesh((2, 2), ("a", "b"), axis_types=(gn.sharding.AxisType.Auto,) * 2)
+    x = gn.device_put(gnp.ones((2, 4)), gn.NamedSharding(mesh, gn.P()))
+    spec = gn.P(None, "a")
+    with gn.set_mesh(mesh):
+        wanted = gn.NamedSharding(gn.sharding.get_abstract_mesh(), spec)
+        assert gn.lax.with_sharding_constraint(x, wanted).sharding.spec == spec
+        assert gn.jit(lambda x: 2 * x, out_shardings=wanted)(x).sharding.spec == spec
+    assert gn.lax.with_sharding_constraint(x, wanted).sharding.mesh == mesh
+    with pytest.raises(ValueError, match="AbstractMesh, which has no devices"):
+        gn.lax.with_sharding_constraint(gnp.ones((2, 4)), wanted)

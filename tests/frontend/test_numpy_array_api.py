@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import gnomon as gn
@@ -40,3 +41,10 @@ def test_devices_and_capabilities() -> None:
     assert info.default_device() is None
     assert info.devices() == [None, *gn.devices()]
     assert info.capabilities() == jnp.__array_namespace_info__().capabilities()
+
+
+@pytest.mark.parametrize("value", [None, "ab", {}, range(3), object(), [1, 2]])
+def test_shapes_of_what_is_no_array(value: Any) -> None:
+    for name in ("shape", "ndim", "size"):
+        with pytest.warns(DeprecationWarning, match=f"{name} of a"):
+            assert getattr(gnp, name)(value) == getattr(np, name)(value)

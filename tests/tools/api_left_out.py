@@ -11,7 +11,7 @@ MODULES: tuple[str, ...] = (
     "core", "test_util", "dtypes", "errors", "debug", "export", "flatten_util", "stages", "typing",
     "profiler",
     "ad_checkpoint", "custom_batching", "custom_derivatives", "experimental.checkify",
-    "experimental.layout", "experimental.mesh_utils", "experimental.topologies",
+    "experimental.layout", "experimental.mesh_utils", "experimental.ode", "experimental.topologies",
     "sharding", "distributed", "example_libraries.optimizers", "example_libraries.stax",
 )  # fmt: skip
 
@@ -51,7 +51,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "lax": {
         _ON_GPUS: "precv psend",
-        _INTERNAL: "dce_sink dtype stage",
+        _INTERNAL: "dce_sink stage",
         _HIDDEN_STATE: "rng_uniform",
     },
     "numpy": {
@@ -75,6 +75,14 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         _INTERNAL: "DebugEffect OrderedDebugEffect",
     },
     "experimental.topologies": {_INTERNAL: "mesh_utils xb"},
+    "experimental.ode": {
+        _INTERNAL: """
+            abs2 api_util core custom_derivatives fit_4th_order_polynomial initial_step_size
+            interp_fit_dopri jnp lu map mean_error_ratio optimal_step_size partial
+            promote_dtypes_inexact ravel_first_arg ravel_first_arg_ runge_kutta_step safe_map
+            safe_zip tree_leaves tree_map zip
+        """,
+    },
     "experimental.mesh_utils": {_INTERNAL: "device_kind_handler_dict"},
     "example_libraries.optimizers": {
         _INTERNAL: """

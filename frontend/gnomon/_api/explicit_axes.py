@@ -29,6 +29,7 @@ from gnomon._trees.prefixes import broadcast_prefix
 __all__ = [
     "auto_axes",
     "explicit_axes",
+    "is_of_no_mesh",
     "placed_sharding",
     "reshard",
     "takes_out_sharding",
@@ -113,6 +114,11 @@ def _reshard(x: Any, sharding: Any, what: str) -> Any:
     return device_put(x, NamedSharding(mesh, sharding.spec))
 
 
+def is_of_no_mesh(sharding: Any) -> bool:
+    """Whether a sharding is the one that `typeof` shows where no mesh is set."""
+    return isinstance(sharding, NamedSharding) and bool(sharding.mesh.empty)
+
+
 def placed_sharding(sharding: NamedSharding | PartitionSpec, what: str) -> NamedSharding:
     """The `NamedSharding` that is meant by a spec or sharding, with devices if they are known."""
     given = _named(sharding, what)
@@ -134,7 +140,7 @@ def with_out_sharding(
       compute: the function; it gets the arrays without explicit axes in their types.
       arrays: the arguments of the function.
     """
-    if out_sharding is None:
+    if out_sharding is None or is_of_no_mesh(out_sharding):
         return compute(*arrays)
     sharding = _named(out_sharding, f"{what}: out_sharding")
     with _axes_of_type(AxisType.Auto, sharding.mesh.abstract_mesh, None):

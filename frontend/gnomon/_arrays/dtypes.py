@@ -278,7 +278,11 @@ def dtype_of(x: Any) -> Any:
         raise ValueError("None has no dtype")
     if isinstance(x, type):
         default = PYTHON_DEFAULTS.get(x)
-        return default() if default is not None else check_user_dtype(x)
+        if default is not None:
+            return default()
+        # Our own scalar types name a kind of number, as `float` does, and give way silently.
+        named = x.__dict__.get("dtype")
+        return canonicalize_dtype(named) if isinstance(named, np.dtype) else check_user_dtype(x)
     if isinstance(x, ExtendedDType):
         return x
     if isinstance(x, (str, np.dtype)):

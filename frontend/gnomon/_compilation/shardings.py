@@ -17,6 +17,7 @@ from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained
 from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.constraints import constraint_mesh, resolved
+from gnomon._tracing.explicit import with_devices
 from gnomon._tracing.function import Traced
 from gnomon._tracing.inspections import any_inspections, report_shardings
 from gnomon._tracing.partitioned import annotate, named
@@ -112,7 +113,7 @@ class RequestedShardings:
         found = broadcast_prefix(
             self.outs, result, _is_none, prefix_name="jit: out_shardings", full_name="the result"
         )
-        return [resolved(leaf, "jit: out_shardings") for leaf in found]
+        return [with_devices(resolved(leaf, "jit: out_shardings")) for leaf in found]
 
     def check_layouts(self, call: Call, traced: Traced) -> None:
         """Check that the arguments and the results can have the layouts of the formats.

@@ -33,6 +33,7 @@ __all__ = [
     "full_spec",
     "has_explicit_types",
     "retyped",
+    "with_devices",
     "with_types_of",
 ]
 
@@ -112,6 +113,14 @@ def concrete_mesh(mesh: Mesh | AbstractMesh, x: Any = None) -> Mesh | None:
         if isinstance(candidate, Mesh) and candidate.shape == mesh.shape:
             return candidate.update(axis_types=mesh.axis_types)
     return None
+
+
+def with_devices(sharding: Any, x: Any = None) -> Any:
+    """A sharding over the mesh with devices that an abstract one stands for, if it is known."""
+    if not isinstance(sharding, NamedSharding) or isinstance(sharding.mesh, Mesh):
+        return sharding
+    mesh = concrete_mesh(sharding.mesh, x)
+    return sharding if mesh is None else sharding.update(mesh=mesh)
 
 
 def retyped(x: Any, sharding: NamedSharding | None) -> Any:

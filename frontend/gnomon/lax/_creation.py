@@ -24,6 +24,27 @@ from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._operands import NUMBER, argument, as_shape, broadcast, describe_dtypes
 
 
+def dtype(x: Any) -> Any:
+    """The dtype of an array or a Python number, or the one that a dtype specifier names.
+
+    Args:
+      x: an array, a number, a dtype or its name.
+    Returns:
+      A dtype, of 32 bits where 64-bit types are off.
+    Raises:
+      TypeError: ``x`` has no dtype of numbers or booleans.
+      ValueError: ``x`` is None.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.dtype(1.0), lax.dtype("int8")
+      (dtype('float32'), dtype('int8'))
+    """
+    if isinstance(x, (list, tuple)):
+        raise TypeError(f"a {type(x).__name__} has no dtype: make an array of it: {x!r}")
+    return _dtypes.dtype_of(x)
+
+
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """Convert the values of an array to another dtype.
 

@@ -15,6 +15,7 @@ from gnomon._sharding.partition_spec import PartitionSpec, Unconstrained, axes_o
 from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.constraints import constrained, resolved
+from gnomon._tracing.explicit import with_devices
 from gnomon._tracing.partitioned import split_of
 from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.stack import staging
@@ -90,6 +91,7 @@ def _constrained(x: Any, sharding: Any) -> Any:
         return x
     if staged:
         return constrained(x, _with_axes_of_type(x, sharding))
+    sharding = with_devices(sharding, x)
     if not any(isinstance(entry, Unconstrained) for entry in sharding.spec.partitions):
         return device_put(x, sharding)
     split = split_of(sharding_in(x), sharding.mesh, x.ndim)

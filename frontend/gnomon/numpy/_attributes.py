@@ -13,14 +13,16 @@ from gnomon.numpy._arguments import as_array, axis_tuple
 
 
 def _shape(function: str, a: Any) -> tuple[int, ...]:
-    if isinstance(a, (list, tuple)):
+    try:
+        return as_array(function, a).shape
+    except TypeError:
+        # Of anything else, the shape that NumPy sees, as in JAX.
         warn_user(
             f"{function} of a {type(a).__name__} is deprecated: make an array of it with "
             "gnomon.numpy.array",
             DeprecationWarning,
         )
         return np.shape(a)
-    return as_array(function, a).shape
 
 
 def ndim(a: ArrayLike) -> int:

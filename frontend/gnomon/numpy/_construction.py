@@ -9,7 +9,7 @@ import numpy as np
 
 from gnomon import lax
 from gnomon._api.devices import device_put
-from gnomon._api.explicit_axes import placed_sharding
+from gnomon._api.explicit_axes import is_of_no_mesh, placed_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays import host_values
 from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike, OutSharding, ShapeLike
@@ -134,6 +134,8 @@ def placement(
     if device is not None and out_sharding is not None:
         raise ValueError(f"{function}: pass device or out_sharding, not both")
     place: Any = device if out_sharding is None else out_sharding
+    if is_of_no_mesh(place):
+        return None
     if isinstance(place, (NamedSharding, PartitionSpec)):
         return placed_sharding(place, f"{function}: out_sharding")
     return as_device(place)
