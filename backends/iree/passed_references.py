@@ -28,17 +28,15 @@ _ZERO = "vm.module @m { vm.func private @f() { %zero = vm.const.i32.zero vm.retu
 _REFERENCES = ("!vm.ref<", "!vm.buffer", "!vm.list")
 
 
-def copy_repeated(ir: CompilerIR, module: int) -> int:
+def copy_repeated(ir: CompilerIR, module: int) -> None:
     """Give each branch of a program a copy of a reference for all but one of its uses, in place.
 
     Args:
       ir: access to the program.
       module: the program after the phase ``vm``.
-
-    Returns:
-      The number of copies.
     """
-    return sum(_copy_in_function(ir, op) for op in _functions(ir, ir.operation_of(module)))
+    for function in _functions(ir, ir.operation_of(module)):
+        _copy_in_function(ir, function)
 
 
 def _functions(ir: CompilerIR, op: int) -> list[int]:
@@ -52,11 +50,11 @@ def _functions(ir: CompilerIR, op: int) -> list[int]:
     return inner + [each for each in members if ir.name(each) == "vm.func"]
 
 
-def _copy_in_function(ir: CompilerIR, function: int) -> int:
+def _copy_in_function(ir: CompilerIR, function: int) -> None:
     blocks = list(ir.blocks(function))
     if len(blocks) < 2:
-        return 0
-    zero, count = 0, 0
+        return
+    zero = 0
     for block in blocks:
         branch = ir.terminator(block)
         for index in _repeated(ir, branch):
@@ -65,8 +63,6 @@ def _copy_in_function(ir: CompilerIR, function: int) -> int:
             copy = ir.create(_SELECT, [value], [zero, value, value], {}, location_of=branch)
             ir.insert_before(branch, copy)
             ir.set_operand(branch, index, ir.results(copy)[0])
-            count += 1
-    return count
 
 
 def _repeated(ir: CompilerIR, branch: int) -> list[int]:

@@ -139,5 +139,6 @@ def test_arguments_that_are_wrong() -> None:
         odeint(lambda y, t: y, y0, gnp.zeros(0))
     with pytest.raises(TypeError, match="t must be real numbers, got dtype complex64"):
         odeint(lambda y, t: y, y0, gnp.zeros(2, np.complex64))
-    with pytest.raises(ValueError, match="func returned 1 numbers for a state of 2"):
-        odeint(lambda y, t: y[:1], y0, gnp.arange(2.0))
+    for wrong in (lambda y, t: y[:1], lambda y, t: (y, y), lambda y, t: y[None]):
+        with pytest.raises(ValueError, match=r"func must return a pytree like y0.* \[\(2,\)\]"):
+            odeint(wrong, y0, gnp.arange(2.0))

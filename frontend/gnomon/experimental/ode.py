@@ -103,15 +103,16 @@ def odeint(
     if not is_inexact(times.dtype):
         times = times.astype(gnp.result_type(float))
     start, unravel = _ravel(y0)
+    shapes = _shapes(y0)
 
     def slope(y: Array, time: Array, *args: Any) -> Array:
-        found, _ = _ravel(func(unravel(y), time, *args))
-        if found.shape != y.shape:
+        found = func(unravel(y), time, *args)
+        if _shapes(found) != shapes:
             raise ValueError(
-                f"odeint: func returned {found.size} numbers for a state of {y.size}; it must "
-                "return a pytree like y0"
+                "odeint: func must return a pytree like y0, whose arrays have the shapes "
+                f"{shapes}; got the shapes {_shapes(found)}"
             )
-        return found.astype(y.dtype)
+        return _ravel(found)[0].astype(y.dtype)
 
     arguments = tree_util.tree_map(as_operand, args)
     converted, captured = closure_convert(slope, start, times[0], *arguments)
@@ -123,6 +124,10 @@ def odeint(
 
     limits = _Limits(float(rtol), float(atol), float(mxstep), float(hmax))
     return vmap(unravel)(_solution(real_slope, limits, start, times, parts))
+
+
+def _shapes(tree: Any) -> list[tuple[int, ...]]:
+    return [as_operand(leaf).shape for leaf in tree_util.tree_leaves(tree)]
 
 
 def _real_parts(leaves: list[Any]) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
