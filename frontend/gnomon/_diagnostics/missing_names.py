@@ -19,7 +19,7 @@ _NAMES = {
     _REFERENCES: "Ref empty_ref free_ref freeze new_ref ref",
     _XLA: "ds ffi",
     _INTERNAL: """
-        ad api_util array_garbage_collection_guard core debug_key_reuse interpreters
+        ad api_util array_garbage_collection_guard debug_key_reuse interpreters
         auto_pcast jax2tf_associative_scan_reductions lib make_user_context memory monitoring
         remove_size_one_mesh_axis_from_type softmax_custom_jvp version
     """,

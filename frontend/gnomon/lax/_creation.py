@@ -24,7 +24,7 @@ from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._operands import NUMBER, argument, as_shape, broadcast, describe_dtypes
 
 
-def dtype(x: Any) -> Any:
+def dtype(x: ArrayLike | DTypeLike) -> Any:
     """The dtype of an array or a Python number, or the one that a dtype specifier names.
 
     Args:
