@@ -35,19 +35,14 @@ def copy_repeated(ir: CompilerIR, module: int) -> None:
       ir: access to the program.
       module: the program after the phase ``vm``.
     """
-    for function in _functions(ir, ir.operation_of(module)):
-        _copy_in_function(ir, function)
+    for host_code in _members(ir, ir.operation_of(module), "vm.module"):
+        for function in _members(ir, host_code, "vm.func"):
+            _copy_in_function(ir, function)
 
 
-def _functions(ir: CompilerIR, op: int) -> list[int]:
-    members = [member for block in ir.blocks(op) for member in ir.operations(block)]
-    inner = [
-        function
-        for each in members
-        if ir.name(each) == "vm.module"
-        for function in _functions(ir, each)
-    ]
-    return inner + [each for each in members if ir.name(each) == "vm.func"]
+def _members(ir: CompilerIR, op: int, name: str) -> list[int]:
+    members = (member for block in ir.blocks(op) for member in ir.operations(block))
+    return [member for member in members if ir.name(member) == name]
 
 
 def _copy_in_function(ir: CompilerIR, function: int) -> None:

@@ -58,8 +58,9 @@ def test_interpolation_is_of_fourth_order() -> None:
         errors = []
         for size in (0.2, 0.1, 0.05):
             t = gnp.asarray([0.0, 0.37 * size, 0.8 + 0.37 * size])
-            slope = lambda y, t: y * gnp.cos(t)  # noqa: E731
-            found = odeint(slope, gnp.ones(1), t, rtol=1.0, atol=1.0, hmax=size)
+            found = odeint(
+                lambda y, t: y * gnp.cos(t), gnp.ones(1), t, rtol=1.0, atol=1.0, hmax=size
+            )
             errors.append(abs(float(found[-1, 0]) - np.exp(np.sin(t[-1]))))
         assert 14 < errors[0] / errors[1] < 90
         assert 14 < errors[1] / errors[2] < 90
@@ -116,6 +117,14 @@ def test_integers_and_complex_numbers() -> None:
     assert abs(turned(gnp.complex64(0.5 + 0.1j)) - np.exp(1j - 0.2)) < 1e-4
     slope = gn.grad(lambda rate: turned(rate).real)(0.5)
     assert abs(slope + 2 * np.sin(1.0)) < 1e-4
+
+
+def test_real_derivatives_of_complex_numbers() -> None:
+    y0, t = gnp.array([1j]), gnp.array([0.0, 2.0])
+    found = odeint(lambda y, t: gnp.ones(1), y0, t, rtol=1e-6)
+    np.testing.assert_allclose(found, [[1j], [2 + 1j]], rtol=1e-6)
+    with pytest.raises(TypeError, match="complex numbers for a real array"):
+        odeint(lambda y, t: 1j * y, gnp.ones(1), t)
 
 
 def test_edges() -> None:

@@ -116,7 +116,7 @@ def concrete_mesh(mesh: Mesh | AbstractMesh, x: Any = None) -> Mesh | None:
 
 
 def with_devices(sharding: Any, x: Any = None) -> Any:
-    """A sharding over the mesh with devices that an abstract one stands for, if it is known."""
+    """Replace an abstract mesh by that of the array or of the context, if one has its shape."""
     if not isinstance(sharding, NamedSharding) or isinstance(sharding.mesh, Mesh):
         return sharding
     mesh = concrete_mesh(sharding.mesh, x)

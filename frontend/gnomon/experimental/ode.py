@@ -85,8 +85,8 @@ def odeint(
       The solution at the times ``t``, a pytree like ``y0`` whose arrays have shape ``(n, ...)``. It
       is nan at a time that is not reached: after ``mxstep`` steps, or where the solution diverges.
     Raises:
-      TypeError: ``t`` is not an array of real numbers.
-      ValueError: ``t`` is not of rank 1, or has no elements.
+      TypeError: ``t`` is not real, or the derivative of a real array is complex.
+      ValueError: ``t`` is not of rank 1 or has no elements, or the derivative has other shapes.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -103,15 +103,21 @@ def odeint(
     if not is_inexact(times.dtype):
         times = times.astype(gnp.result_type(float))
     start, unravel = _ravel(y0)
-    shapes = _shapes(y0)
+    avals = [as_operand(leaf).aval for leaf in tree_util.tree_leaves(y0)]
+    shapes = [aval.shape for aval in avals]
 
     def slope(y: Array, time: Array, *args: Any) -> Array:
-        found = func(unravel(y), time, *args)
-        if _shapes(found) != shapes:
+        found = [as_operand(leaf) for leaf in tree_util.tree_leaves(func(unravel(y), time, *args))]
+        if [x.shape for x in found] != shapes:
             raise ValueError(
                 "odeint: func must return a pytree like y0, whose arrays have the shapes "
-                f"{shapes}; got the shapes {_shapes(found)}"
+                f"{shapes}; got the shapes {[x.shape for x in found]}"
             )
+        for i, aval in enumerate(avals):
+            if is_complex(aval.dtype):
+                found[i] = found[i].astype(aval.dtype)
+            elif is_complex(found[i].dtype):
+                raise TypeError("odeint: func returned complex numbers for a real array of y0")
         return _ravel(found)[0].astype(y.dtype)
 
     arguments = tree_util.tree_map(as_operand, args)
@@ -124,10 +130,6 @@ def odeint(
 
     limits = _Limits(float(rtol), float(atol), float(mxstep), float(hmax))
     return vmap(unravel)(_solution(real_slope, limits, start, times, parts))
-
-
-def _shapes(tree: Any) -> list[tuple[int, ...]]:
-    return [as_operand(leaf).shape for leaf in tree_util.tree_leaves(tree)]
 
 
 def _real_parts(leaves: list[Any]) -> tuple[list[Any], Callable[[list[Any]], list[Any]]]:
@@ -188,7 +190,10 @@ class _State(NamedTuple):
 @functools.partial(custom_vjp, nondiff_argnums=(0, 1))
 def _solution(slope: _Slope, limits: _Limits, y0: Array, times: Array, args: list[Any]) -> Array:
     """The solution at each time, as rows of a matrix."""
-    f = lambda y, time: slope(y, time, args)  # noqa: E731
+
+    def f(y: Array, time: Array) -> Array:
+        return slope(y, time, args)
+
     first = f(y0, times[0])
     dt = gnp.clip(_first_step(f, limits, y0, times[0], first), 0.0, limits.hmax)
     constant = gnp.zeros((5, *y0.shape), y0.dtype).at[4].set(y0)

@@ -27,7 +27,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
       >>> broadcast_shapes((2, 1), (3,))
       (2, 3)
     """
-    sequences = [as_tuple(s) for s in shapes]
+    sequences = [s if type(s) is tuple else as_tuple(s) for s in shapes]
     # Only unusual sizes are checked: this runs before every eager function.
     for s in sequences:
         for n in s:

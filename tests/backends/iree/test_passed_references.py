@@ -34,7 +34,9 @@ def test_results_of_a_branch_share_a_buffer(steps: Any, size: int, kept: str) ->
     count = len(steps)
 
     def taken(xs: Any) -> Any:
-        turned = lambda i, xs: tuple(step(xs[j - 1]) for j, step in enumerate(steps))  # noqa: E731
+        def turned(_: Any, xs: Any) -> Any:
+            return tuple(step(xs[j - 1]) for j, step in enumerate(steps))
+
         return lax.fori_loop(0, 2, turned, xs)
 
     def other(xs: Any) -> Any:
