@@ -406,7 +406,7 @@ LEFT_OUT: dict[str, str] = {
         "reads or writes files and buffers": "gnp.fromfile gnp.load gnp.save gnp.savez "
         "gnp.frombuffer gnp.from_dlpack gnp.fromstring",
         "gives no array: see tests/frontend": "gnp.einsum_path gnp.promote_types gnp.result_type"
-        " gnp.broadcast_shapes "
+        " gnp.broadcast_shapes lax.dtype "
         "lax.broadcast_shapes lax.after_all lax.create_token gnp.fromiter "
         "lax.ConvGeneralDilatedDimensionNumbers lax.PrecisionLike lax.conv_dimension_numbers "
         "lax.conv_general_permutations lax.conv_general_shape_tuple lax.conv_shape_tuple "
