@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.combinators import Tangents, Values, stablehlo
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.mlir import ir
@@ -47,6 +47,7 @@ optimization_barrier = Op(
     "and the compiler does not optimize across the op",
     example='%y = "gnomon.optimization_barrier"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
     results=None,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=lambda inst, outs, tangents: _with_barrier(tangents),

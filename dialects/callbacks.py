@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import BOOL, INT, STRING, TYPES
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -229,6 +230,7 @@ pure_callback = Op(
     'vmap_method = ""} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"callback": INT, "given": TYPES, "vmap_method": STRING},
     results=None,
+    work=work_rules.nothing,
     infer=_infer_pure,
     evaluate=_evaluate,
     jvp=_no_jvp("Pure"),
@@ -245,6 +247,7 @@ io_callback = Op(
     attributes={"callback": INT, "given": TYPES, "ordered": BOOL},
     results=None,
     effects=True,
+    work=work_rules.nothing,
     infer=_infer_io,
     evaluate=_evaluate,
     jvp=_no_jvp("IO"),
@@ -261,6 +264,7 @@ debug_callback = Op(
     attributes={"callback": INT, "ordered": BOOL},
     results=0,
     effects=True,
+    work=work_rules.nothing,
     infer=_infer_debug,
     evaluate=_evaluate,
     jvp=ZERO_TANGENT,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import BOOL, INT, STRING
 from gnomon.dialects.callbacks import callback_of
 from gnomon.dialects.combinators import Values, require, to_front
@@ -91,6 +92,7 @@ check = Op(
     attributes={"callback": INT, "message": STRING, "debug": BOOL},
     results=0,
     effects=True,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=ZERO_TANGENT,

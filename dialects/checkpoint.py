@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, STRING
 from gnomon.dialects.body import Body, clone_into, operands_of, results_of
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -275,6 +275,7 @@ checkpoint = Op(
     attributes={"policy": STRING, "prevent_cse": BOOL, "differentiated": BOOL},
     results=None,
     regions=("body",),
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
@@ -291,6 +292,7 @@ name = Op(
     example='%y = "gnomon.name"(%x) {name = "hidden"} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"name": STRING},
     operands=("operand",),
+    work=work_rules.nothing,
     infer=lambda operand, name: operand,
     evaluate=lambda operand, name: operand,
     jvp=lambda inst, outs, tangents: [inst.op(tangents[0], **inst.params)],

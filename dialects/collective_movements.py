@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT, INT_LISTS, STRINGS, Kind
 from gnomon.dialects.collective_groups import Groups, apply_within_groups, check_groups
 from gnomon.dialects.collective_lowering import (
@@ -35,6 +36,7 @@ from gnomon.dialects.emit import (
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sharding_rules import Split, SplitUse
 from gnomon.dialects.types import TensorType, type_of
+from gnomon.dialects.work_rules import WorkRule
 
 # The batching rule of a movement under the vmap that binds its name. It takes the operand, the
 # position of its batch dimension (None: not batched), the axis size and the parameters; it returns
@@ -55,11 +57,12 @@ def _movement(
     transposed: Callable[[ir.Value, Params], ir.Value],
     lower: Rule,
     example: str,
+    work: WorkRule = work_rules.nothing,
 ) -> Op:
     """Declare a linear collective over one named axis.
 
     Args:
-      name, doc, attributes, infer, lower, example: see `Op`.
+      name, doc, attributes, infer, lower, example, work: see `Op`.
       move: the batching rule under the vmap that binds the name.
       inner: the parameters for an operand with one more leading dimension.
       transposed: the cotangent of the operand.
@@ -97,6 +100,7 @@ def _movement(
         example=f'%r = "gnomon.{name}"(%x) {example}',
         attributes={"axes": STRINGS, **attributes},
         operands=("x",),
+        work=work,
         infer=infer,
         evaluate=EXPANDED,
         jvp=jvp_linear,
@@ -224,6 +228,7 @@ psum_scatter = _movement(
     transposed=lambda ct, params: ops.all_gather(ct, **params),
     lower=lower_psum_scatter,
     example=f"{_SIZED}(tensor<4x3xf32>) -> tensor<3xf32>",
+    work=work_rules.elementwise,
 )
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT_LISTS, STRINGS, Kind
 from gnomon.dialects.collective_groups import Groups, apply_within_groups, check_groups
 from gnomon.dialects.collective_lowering import lower_axis_index, lower_reduction
@@ -115,6 +115,7 @@ def _reduction(
         example=f'%r = "gnomon.{name}"(%x) {given} : (tensor<4xf32>) -> tensor<4xf32>',
         attributes=attributes,
         operands=("x",),
+        work=work_rules.elementwise,
         infer=infer,
         evaluate=EXPANDED,
         jvp=jvp,
@@ -231,6 +232,7 @@ pvary = Op(
     example='%r = "gnomon.pvary"(%x) {axes = ["i"]} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"axes": STRINGS},
     operands=("x",),
+    work=work_rules.nothing,
     infer=lambda x, axes: x,
     evaluate=EXPANDED,
     jvp=jvp_linear,
@@ -255,6 +257,7 @@ axis_index = Op(
     example='%r = "gnomon.axis_index"() {axes = ["i"]} : () -> tensor<i32>',
     attributes={"axes": STRINGS},
     operands=(),
+    work=work_rules.nothing,
     infer=lambda axes: TensorType((), _INT32),
     evaluate=EXPANDED,
     jvp=ZERO_TANGENT,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import DENSE, INTS, Kind
 from gnomon.dialects.contract import (
     NOT_LINEAR,
@@ -34,6 +34,7 @@ from gnomon.dialects.types import (
     short_name,
     type_of,
 )
+from gnomon.dialects.work_rules import WorkRule
 
 Values: TypeAlias = "Sequence[ir.Value]"
 Tangents: TypeAlias = "Sequence[ir.Value | None]"
@@ -204,6 +205,7 @@ def nary(
     result_dtype: ResultDtype | None = None,
     attributes: Mapping[str, Kind] | None = None,
     example: str = "",
+    work: WorkRule = work_rules.elementwise,
 ) -> Op:
     """Declare an elementwise op: all operands have one type; the result has their shape.
 
@@ -216,6 +218,7 @@ def nary(
       lower: a rule, or the name of the StableHLO op.
       result_dtype: the result dtype from the operands' dtype and the parameters; by default the
         operands' dtype.
+      work: the rule for the work; by default, each element is one flop.
     """
     operands = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}[arity]
 
@@ -237,6 +240,7 @@ def nary(
         example=example or f'%r = "gnomon.{name}"({arguments}) : ({tensors}) -> tensor<4xf32>',
         attributes=attributes or {},
         operands=operands,
+        work=work,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -75,6 +76,7 @@ composite = Op(
     attributes={"consts": INT, "name": STRING, "version": INT, "keywords": STRING},
     results=None,
     regions=("decomposition",),
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_no_derivative,

@@ -18,6 +18,8 @@ fails when a facet is missing. The facets are:
 ``batch(inst, operands, dims, axis)``
     ``(results, result_dims)`` when operand ``i`` has its batch dimension at ``dims[i]``
     (``None``: not batched). ``inst`` describes the unbatched op; ``axis`` is the `MappedAxis`.
+``work(operands, results, **params)``
+    The `Work` of one execution, from the types; see `work_rules`.
 ``lower(inst)``
     The StableHLO form: ``inst.operands`` are values of the StableHLO program, and the returned
     values replace the op's results. Both dialects use the same types.
@@ -47,6 +49,7 @@ from gnomon.dialects.attributes import HASHABLE, Kind
 from gnomon.dialects.body import PLAIN, Body, create, operands_of, results_of
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
+from gnomon.dialects.work_rules import WorkRule
 
 
 class TypeRuleError(TypeError):
@@ -221,6 +224,7 @@ class Op:
     transpose: Facet
     batch: Facet
     lower: Facet
+    work: WorkRule
     sharding: Rule | None = None
     linearize: Rule | None = None
     inline: Rule | None = None

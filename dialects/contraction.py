@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ from gnomon.dialects.types import (
     short_name,
     type_of,
 )
+from gnomon.dialects.work_rules import Types, Work
 
 Dims = tuple[int, ...]
 Multiply = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -261,6 +263,13 @@ def _lower(inst: Instance) -> list[ir.Value]:
     return stablehlo("dot_general", inst.operands, inst.result_types, **attributes)
 
 
+def _work(
+    operands: Types, results: Types, *, lhs_contracting: Sequence[int], **params: Any
+) -> Work:
+    depth = math.prod(operands[0].shape[d] for d in lhs_contracting)
+    return Work(flops=2.0 * results[0].size * depth)
+
+
 dot_general = Op(
     name="dot_general",
     doc="products summed over paired dimensions; result dims: batch, lhs free, rhs free",
@@ -279,6 +288,7 @@ dot_general = Op(
         "precision": STRING,
     },
     operands=("lhs", "rhs"),
+    work=_work,
     infer=_infer,
     evaluate=evaluate,
     jvp=jvp_linear_in(0, 1),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import DENSE, DTYPE, INT, INTS
 from gnomon.dialects.combinators import (
     Values,
@@ -41,6 +41,7 @@ def _creation(**facets: Any) -> Op:
     """Declare an op without operands: its tangent is zero, and it is never batched."""
     return Op(
         operands=(),
+        work=work_rules.nothing,
         jvp=ZERO_TANGENT,
         transpose=NOT_LINEAR,
         batch=_batch_nothing,

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL as BOOL_KIND
 from gnomon.dialects.attributes import INT, INTS
 from gnomon.dialects.combinators import (
@@ -32,6 +32,7 @@ from gnomon.dialects.elementwise.expansion import emitted, evaluated
 from gnomon.dialects.emit import full_like, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import INEXACT, NUMERIC, TensorType, is_complex, mlir_type, type_of
+from gnomon.dialects.work_rules import WorkRule
 
 # Combines the accumulated arrays with the next ones; each side is a list of arrays of one shape.
 Combine: TypeAlias = "Callable[[Values, Values], list[ir.Value]]"
@@ -132,6 +133,7 @@ def _cumulative(
     transpose: Facet = NOT_LINEAR,
     combine: Rule,
     accumulates: bool = False,
+    work: WorkRule = work_rules.elementwise,
 ) -> Op:
     """Declare a cumulative op; see `reduction` for the meaning of the arguments."""
 
@@ -177,6 +179,7 @@ def _cumulative(
         ": (tensor<4xf32>) -> tensor<4xf32>",
         attributes={"axis": INT, "reverse": BOOL_KIND},
         operands=("x",),
+        work=work,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,
@@ -349,6 +352,7 @@ def _logaddexp_rule(before: Values, after: Values) -> list[ir.Value]:
 cumlogsumexp = _cumulative(
     "cumlogsumexp",
     doc="cumulative log(sum(exp(x))) along an axis, starting at the end if reverse",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     ufunc=_Accumulation(np.logaddexp, lambda x, y: complex_logaddexp(evaluated, x, y)),
     identity=_logsumexp_identity,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.callbacks import Callback, callback_of
@@ -162,6 +163,7 @@ custom_vmap = Op(
     attributes={"consts": INT, "rule": INT, "name": STRING},
     results=None,
     regions=("function",),
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_jvp,

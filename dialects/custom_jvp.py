@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -147,6 +148,7 @@ custom_jvp = Op(
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    work=work_rules.nothing,
     infer=_infer_jvp,
     evaluate=evaluate_body,
     jvp=lambda inst, tangents: _tangents_by_rule(inst, tangents, False),

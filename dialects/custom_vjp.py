@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -175,6 +176,7 @@ custom_vjp = Op(
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    work=work_rules.nothing,
     infer=_infer_vjp,
     evaluate=evaluate_body,
     jvp=_jvp_vjp,
@@ -258,6 +260,7 @@ custom_vjp_tangents = Op(
     attributes={"consts": INT, "name": STRING},
     results=None,
     regions=("backward",),
+    work=work_rules.nothing,
     infer=_infer_tangents,
     evaluate=_no_tangents,
     jvp=_no_forward_mode,

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -151,6 +151,7 @@ dynamic_slice = Op(
     example=_EXAMPLE_SLICE,
     attributes={"sizes": INTS},
     operands=...,
+    work=work_rules.nothing,
     infer=_infer_slice,
     evaluate=_evaluate_slice,
     jvp=_jvp_slice,
@@ -237,6 +238,7 @@ dynamic_update_slice = Op(
     doc="x with the slice that starts at the indices, clamped to be in bounds, set to update",
     example=_EXAMPLE_UPDATE,
     operands=...,
+    work=work_rules.nothing,
     infer=_infer_update,
     evaluate=_evaluate_update,
     jvp=_jvp_update,

@@ -25,6 +25,7 @@ from gnomon.dialects.emit import constant, ops, scale, zeros
 from gnomon.dialects.fourier_library import transform
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, real_dtype, type_of
+from gnomon.dialects.work_rules import Types, Work
 
 Dims = tuple[int, ...]
 
@@ -128,6 +129,13 @@ def _lower(inst: Instance) -> list[ir.Value]:
     )
 
 
+def _work(operands: Types, results: Types, *, kind: str, lengths: Dims) -> Work:
+    """Of a transform by powers of two: 5 n log2 n, and half of that between real numbers."""
+    count = max(operands[0].size, results[0].size)
+    scale = 5.0 if kind in ("FFT", "IFFT") else 2.5
+    return Work(flops=scale * count * math.log2(max(math.prod(lengths), 1)))
+
+
 fft = Op(
     name="fft",
     doc="the discrete Fourier transform of the trailing dimensions",
@@ -137,6 +145,7 @@ fft = Op(
     ),
     attributes={"kind": STRING, "lengths": INTS},
     operands=("x",),
+    work=_work,
     infer=_infer,
     evaluate=_evaluate,
     jvp=jvp_linear,

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING, SYMBOL
 from gnomon.dialects.body import PLAIN, Body, create
 from gnomon.dialects.callbacks import Callback
@@ -376,6 +377,7 @@ call = Op(
     attributes={"callee": SYMBOL},
     results=None,
     resolve=resolve_signature,
+    work=work_rules.nothing,
     infer=_infer_call,
     evaluate=ENGINE,
     jvp=ENGINE,
@@ -393,6 +395,7 @@ jvp = Op(
     attributes={"callee": SYMBOL, "wrt": INTS},
     results=None,
     resolve=resolve_signature,
+    work=work_rules.nothing,
     infer=_infer_jvp,
     evaluate=EXPANDED,
     jvp=EXPANDED,
@@ -410,6 +413,7 @@ vjp = Op(
     attributes={"callee": SYMBOL, "wrt": INTS, "outputs": INTS},
     results=None,
     resolve=resolve_signature,
+    work=work_rules.nothing,
     infer=_infer_vjp,
     evaluate=EXPANDED,
     jvp=EXPANDED,
@@ -433,6 +437,7 @@ vmap = Op(
     },
     results=None,
     resolve=resolve_signature,
+    work=work_rules.nothing,
     infer=_infer_vmap,
     evaluate=EXPANDED,
     jvp=EXPANDED,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import DICTIONARY, STRING, TYPES
 from gnomon.dialects.contract import EXPANDED, REGISTRY, Instance, Op, TypeRuleError
 from gnomon.dialects.mlir import ir
@@ -75,6 +76,7 @@ host_call = Op(
     results=None,
     # The op may call a user's function, which must run exactly as often as the program says.
     effects=True,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=EXPANDED,

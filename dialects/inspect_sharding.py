@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import Values
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
@@ -41,6 +41,7 @@ inspect_sharding = Op(
     operands=("x",),
     results=0,
     effects=True,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=ZERO_TANGENT,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -142,6 +143,7 @@ linear_call = Op(
     attributes={"consts": INT, "residuals": INT, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_differentiate,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -130,6 +131,7 @@ custom_linear_solve = Op(
     attributes={"consts": INT},
     results=None,
     regions=...,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_differentiate,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.combinators import (
     batch_elementwise,
     describe,
@@ -153,6 +153,9 @@ def _lower(inst: Instance) -> list[ir.Value]:
     return [x0, x1]
 
 
+# Operations for each word of the results.
+THREEFRY_FLOPS = 60
+
 threefry2x32 = Op(
     name="threefry2x32",
     doc="the Threefry-2x32 hash (20 rounds) of the counters x0, x1 under the key k0, k1",
@@ -163,6 +166,7 @@ threefry2x32 = Op(
     ),
     operands=("k0", "k1", "x0", "x1"),
     results=2,
+    work=work_rules.per_element(THREEFRY_FLOPS),
     infer=_infer,
     evaluate=_evaluate,
     jvp=ZERO_TANGENT,

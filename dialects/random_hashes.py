@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import DTYPE, INTS, STRING
 from gnomon.dialects.combinators import batch_elementwise, describe, lowered, require
 from gnomon.dialects.contract import (
@@ -25,7 +25,9 @@ from gnomon.dialects.contract import (
 )
 from gnomon.dialects.emit import move_dim, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.random_bits import THREEFRY_FLOPS
 from gnomon.dialects.types import TensorType, type_of
+from gnomon.dialects.work_rules import Types, Work
 
 UINT32 = np.dtype(np.uint32)
 UINT64 = np.dtype(np.uint64)
@@ -86,6 +88,8 @@ def _rotated(f: Any, x: Any, left: int) -> Any:
 
 # Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).
 _PHILOX_ROUNDS = 10
+# Operations for each word of the results.
+_PHILOX_FLOPS = 25
 _PHILOX_2 = 0xD256D193
 _PHILOX_4 = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -147,8 +151,13 @@ def _threefry2x32(f: Any, *words: Any) -> Words:
 # ----------------------------------------------------------------------------------- hashes as ops
 
 
-def _hash_op(name: str, keys: int, counters: int, doc: str, rounds: Callable[..., Words]) -> Op:
-    """Declare a hash op on words of one shape: the key words, then the counter words."""
+def _hash_op(
+    name: str, keys: int, counters: int, doc: str, rounds: Callable[..., Words], flops: int
+) -> Op:
+    """Declare a hash op on words of one shape: the key words, then the counter words.
+
+    ``flops`` counts the operations for each word of the results.
+    """
     operands = tuple(f"k{i}" for i in range(keys)) + tuple(f"x{i}" for i in range(counters))
 
     def infer(*types: TensorType) -> tuple[TensorType, ...]:
@@ -187,6 +196,7 @@ def _hash_op(name: str, keys: int, counters: int, doc: str, rounds: Callable[...
         ),
         operands=operands,
         results=counters,
+        work=work_rules.per_element(flops),
         infer=infer,
         evaluate=evaluate,
         jvp=ZERO_TANGENT,
@@ -198,10 +208,20 @@ def _hash_op(name: str, keys: int, counters: int, doc: str, rounds: Callable[...
 
 
 philox2x32 = _hash_op(
-    "philox2x32", 1, 2, "the Philox-2x32 hash (10 rounds) of two words under a key", _philox2x32
+    "philox2x32",
+    1,
+    2,
+    "the Philox-2x32 hash (10 rounds) of two words under a key",
+    _philox2x32,
+    _PHILOX_FLOPS,
 )
 philox4x32 = _hash_op(
-    "philox4x32", 2, 4, "the Philox-4x32 hash (10 rounds) of four words under a key", _philox4x32
+    "philox4x32",
+    2,
+    4,
+    "the Philox-4x32 hash (10 rounds) of four words under a key",
+    _philox4x32,
+    _PHILOX_FLOPS,
 )
 threefry4x32 = _hash_op(
     "threefry4x32",
@@ -209,6 +229,7 @@ threefry4x32 = _hash_op(
     4,
     "the Threefry-4x32 hash (20 rounds) of four words under a key",
     _threefry4x32,
+    57,
 )
 
 
@@ -374,6 +395,11 @@ def _lower_generator(inst: Instance) -> list[ir.Value]:
     return list(_generate(lowered, inst.operands[0], **inst.params))
 
 
+def _work_generator(operands: Types, results: Types, *, algorithm: str, **params: Any) -> Work:
+    words = results[1].nbytes / UINT32.itemsize
+    return Work(flops=words * (_PHILOX_FLOPS if algorithm == "philox" else THREEFRY_FLOPS))
+
+
 rng_bit_generator = Op(
     name="rng_bit_generator",
     doc="the next state and random bits, from a state of four words: a key and a counter",
@@ -385,6 +411,7 @@ rng_bit_generator = Op(
     attributes={"shape": INTS, "dtype": DTYPE, "algorithm": STRING},
     operands=("key",),
     results=2,
+    work=_work_generator,
     infer=_infer_generator,
     evaluate=_evaluate_generator,
     jvp=ZERO_TANGENT,

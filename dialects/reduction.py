@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import DTYPE, INT, INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -121,6 +121,7 @@ def _reducer(
         f": (tensor<2x3x{element}>) -> tensor<3x{element}>",
         attributes={"axes": INTS},
         operands=("x",),
+        work=work_rules.reduction,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,
@@ -309,6 +310,7 @@ def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity:
         ": (tensor<2x3xf32>) -> tensor<3xi32>",
         attributes={"axis": INT, "index_dtype": DTYPE},
         operands=("x",),
+        work=work_rules.reduction,
         infer=infer,
         evaluate=evaluate,
         jvp=ZERO_TANGENT,

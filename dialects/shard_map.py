@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import BOOL, INTS, SPECS, STRINGS, SYMBOL
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -327,6 +328,7 @@ shard_map = Op(
     },
     results=None,
     resolve=resolve_signature,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=EXPANDED,
     jvp=_jvp,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INTS, STRINGS
 from gnomon.dialects.combinators import Values, require
 from gnomon.dialects.contract import Instance, MappedAxis, Op
@@ -93,6 +94,7 @@ sharding_constraint = Op(
         "spec": STRINGS,
     },
     operands=("x",),
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=lambda x, **params: x,
     jvp=lambda inst, outs, tangents: inst.op.build(tangents, inst.params),

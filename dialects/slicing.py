@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -108,6 +108,7 @@ slice_ = Op(
     ": (tensor<8xf32>) -> tensor<3xf32>",
     attributes={"start": INTS, "limit": INTS, "strides": INTS},
     operands=("x",),
+    work=work_rules.nothing,
     infer=_infer_slice,
     evaluate=_evaluate_slice,
     jvp=jvp_linear,
@@ -258,6 +259,7 @@ pad = Op(
     ": (tensor<3xf32>, tensor<f32>) -> tensor<7xf32>",
     attributes={"low": INTS, "high": INTS, "interior": INTS},
     operands=("x", "value"),
+    work=work_rules.nothing,
     infer=_infer_pad,
     evaluate=_evaluate_pad,
     jvp=jvp_linear,

@@ -15,7 +15,9 @@ with the operands.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +50,7 @@ from gnomon.dialects.types import (
     mlir_type,
     type_of,
 )
+from gnomon.dialects.work_rules import Types, Work
 
 __all__ = ["ordered_integers", "sort", "take_along", "top_k"]
 
@@ -284,6 +287,12 @@ def _lower(inst: Instance) -> list[ir.Value]:
     return _stablehlo_sort(operands, params["dimension"], params["is_stable"], before)
 
 
+def _work(operands: Types, results: Types, *, dimension: int, **params: Any) -> Work:
+    """Of a sort by merging: log2 of the length comparisons for each element."""
+    length = operands[0].shape[dimension]
+    return Work(flops=operands[0].size * math.ceil(math.log2(max(length, 1))))
+
+
 sort = Op(
     name="sort",
     doc="arrays sorted together along a dimension by the first num_keys of them, "
@@ -292,6 +301,7 @@ sort = Op(
     ": (tensor<4xf32>) -> tensor<4xf32>",
     attributes={"dimension": INT, "num_keys": INT, "is_stable": FLAG},
     results=None,
+    work=_work,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
@@ -351,6 +361,10 @@ def _lower_top_k(inst: Instance) -> list[ir.Value]:
     return [lowered.slice(x, start=start, limit=limit, strides=strides) for x in operands]
 
 
+def _work_top_k(operands: Types, results: Types, *, k: int, axis: int) -> Work:
+    return _work(operands, results, dimension=axis)
+
+
 top_k = Op(
     name="top_k",
     doc="the k largest elements along an axis in descending order, and their positions; "
@@ -360,6 +374,7 @@ top_k = Op(
     attributes={"k": INT, "axis": INT},
     operands=("x",),
     results=2,
+    work=_work_top_k,
     infer=_infer_top_k,
     evaluate=_evaluate_top_k,
     jvp=_jvp_top_k,

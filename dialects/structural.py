@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -111,6 +111,7 @@ broadcast_in_dim = Op(
     ": (tensor<4xf32>) -> tensor<2x4xf32>",
     attributes={"shape": INTS, "dims": INTS},
     operands=("x",),
+    work=work_rules.nothing,
     infer=_infer_broadcast,
     evaluate=_evaluate_broadcast,
     jvp=jvp_linear,
@@ -148,6 +149,7 @@ reshape = Op(
     ": (tensor<4xf32>) -> tensor<2x2xf32>",
     attributes={"shape": INTS},
     operands=("x",),
+    work=work_rules.nothing,
     infer=_infer_reshape,
     evaluate=lambda x, *, shape: x.reshape(shape),
     jvp=jvp_linear,
@@ -192,6 +194,7 @@ transpose = Op(
     ": (tensor<2x3xf32>) -> tensor<3x2xf32>",
     attributes={"permutation": INTS},
     operands=("x",),
+    work=work_rules.nothing,
     infer=_infer_transpose,
     evaluate=lambda x, *, permutation: x.transpose(permutation),
     jvp=jvp_linear,
@@ -256,6 +259,7 @@ concatenate = Op(
     example=_EXAMPLE_CONCATENATE,
     attributes={"dimension": INT},
     operands=...,
+    work=work_rules.nothing,
     infer=_infer_concatenate,
     evaluate=lambda *parts, dimension: np.concatenate(parts, dimension),
     jvp=jvp_linear,
@@ -298,6 +302,7 @@ rev = Op(
     example='%r = "gnomon.rev"(%x) {dims = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"dims": INTS},
     operands=("x",),
+    work=work_rules.nothing,
     infer=_infer_rev,
     evaluate=_evaluate_rev,
     jvp=jvp_linear,

@@ -10,6 +10,7 @@ and additions at those positions. Of equal elements, the first is the extremum, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ from gnomon.dialects.window_folds import (
     take_strided,
     window_shape,
 )
+from gnomon.dialects.work_rules import Types, Work
 
 __all__ = [
     "WINDOW_ATTRIBUTES",
@@ -192,6 +194,7 @@ def _windowed(
         example=f'%r = "gnomon.{name}"(%x) {_EXAMPLE} : (tensor<4xf32>) -> tensor<3xf32>',
         attributes=WINDOW_ATTRIBUTES,
         operands=("x",),
+        work=_work,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,
@@ -200,6 +203,13 @@ def _windowed(
         sharding=sharding_rules.resized,
         lower=lower,
     )
+
+
+def _work(
+    operands: Types, results: Types, *, window_dimensions: Sequence[int], **params: Any
+) -> Work:
+    """One flop for each element of a window after the first."""
+    return Work(flops=results[0].size * max(math.prod(window_dimensions) - 1, 0))
 
 
 def _empty(type_: TensorType) -> ir.Value:
@@ -380,6 +390,7 @@ def _place_of_extremum(
         example=f'%r = "gnomon.{name}"(%x) {_EXAMPLE} : (tensor<4xf32>) -> tensor<3xi32>',
         attributes=WINDOW_ATTRIBUTES,
         operands=("x",),
+        work=_work,
         infer=infer,
         evaluate=evaluate,
         jvp=ZERO_TANGENT,

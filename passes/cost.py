@@ -1,7 +1,8 @@
-"""A cheap estimate of a program's cost, for choosing how to run it."""
+"""A cheap estimate of a program's cost: for users, and for choosing how to run it."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from gnomon.dialects.types import TensorType, type_of
 UNKNOWN_TRIP_COUNT = 100
 # A contraction is large if its rows, columns and contracted elements are all at least this many.
 LARGE = 64
+_CONTRACTIONS = frozenset(("dot_general", "conv_general_dilated"))
 # Operations that one thread computes.
 _SERIAL = frozenset(
     ("scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max", "sort", "top_k")
@@ -32,33 +34,51 @@ class Cost:
     """The approximate cost of a program.
 
     Attributes:
-      flops: arithmetic operations.
+      flops: arithmetic operations; see `work_rules.Work`.
+      transcendentals: evaluations of functions such as exp and sqrt.
       bytes_accessed: bytes of operands and results, as if a fused kernel accessed each once.
       dispatches: the number of kernels, run one after another.
+      operations: the flops of contractions, and the numbers that other ops compute or move.
+      traffic: the bytes that arguments, results and kernels access, each counted for itself.
       contraction_flops: flops in large unbatched contractions outside of control flow.
       batched_flops: flops in batched contractions.
       product_flops: flops in all contractions.
-      serial_flops: flops of operations that run in one thread.
-      serial_bytes: bytes that these access; their traffic is not in `bytes_accessed`.
+      serial_operations: the part of `operations` that runs in one thread.
+      serial_bytes: bytes that these access; they are not in `traffic`.
     """
 
     flops: float = 0.0
+    transcendentals: float = 0.0
     bytes_accessed: float = 0.0
     dispatches: float = 0.0
+    operations: float = 0.0
+    traffic: float = 0.0
     contraction_flops: float = 0.0
     batched_flops: float = 0.0
     product_flops: float = 0.0
-    serial_flops: float = 0.0
+    serial_operations: float = 0.0
     serial_bytes: float = 0.0
+
+    def analysis(self) -> dict[str, float]:
+        """The figures for users, by the names of XLA's analysis, and the dispatches."""
+        return {
+            "flops": self.flops,
+            "transcendentals": self.transcendentals,
+            "bytes accessed": self.bytes_accessed,
+            "dispatches": self.dispatches,
+        }
 
     def add(self, other: Cost, times: float = 1.0) -> None:
         """Add ``times`` another cost, except its ``contraction_flops``."""
         self.flops += times * other.flops
+        self.transcendentals += times * other.transcendentals
         self.bytes_accessed += times * other.bytes_accessed
         self.dispatches += times * other.dispatches
+        self.operations += times * other.operations
+        self.traffic += times * other.traffic
         self.batched_flops += times * other.batched_flops
         self.product_flops += times * other.product_flops
-        self.serial_flops += times * other.serial_flops
+        self.serial_operations += times * other.serial_operations
         self.serial_bytes += times * other.serial_bytes
 
 
@@ -83,6 +103,7 @@ def estimate(body: Body) -> Cost:
     data movement count as kernels with memory traffic.
     """
     total = Cost()
+    accessed: set[ir.Value] = set()
     for op in body.operations:
         definition = lookup(op)
         if definition.is_control_flow:
@@ -94,9 +115,14 @@ def estimate(body: Body) -> Cost:
         cost = _cost_of(op, definition)
         total.add(cost)
         total.contraction_flops += cost.contraction_flops
-    inputs = sum(_sized(t).nbytes for t in body.argument_types)
-    outputs = sum(_sized(t).nbytes for t in body.result_types)
-    total.bytes_accessed += inputs + outputs
+        if cost.dispatches:
+            accessed.update(operands_of(op), results_of(op))
+    ends = [*body.arguments, *body.results]
+    sizes = [_sized(type_of(value)).nbytes for value in ends]
+    total.traffic += sum(sizes)
+    # A kernel has accessed the others, and counts them.
+    fused = (value not in accessed for value in ends)
+    total.bytes_accessed += sum(itertools.compress(sizes, fused))
     total.dispatches += 1
     return total
 
@@ -127,34 +153,28 @@ def _trip_count(op: ir.Operation, definition: Op) -> float:
 
 def _cost_of(op: ir.Operation, definition: Op) -> Cost:
     """The cost of one execution of an operation other than control flow."""
-    total = Cost()
     results = [_sized(type_of(r)) for r in results_of(op)]
     operands = [_sized(type_of(o)) for o in operands_of(op)]
+    params = params_of(op, definition)
+    work = definition.work(operands, results, **params)
+    total = Cost(flops=work.flops, transcendentals=work.transcendentals)
     size = max((t.size for t in (*results, *operands)), default=0)
+    is_contraction = definition.name in _CONTRACTIONS
+    total.operations = work.flops if is_contraction else size
     if definition.name == "dot_general":
-        params = params_of(op, definition)
+        total.product_flops = work.flops
         depth = math.prod(operands[0].shape[d] for d in params["lhs_contracting"])
-        flops = 2.0 * results[0].size * depth
-        total.flops += flops
-        total.product_flops += flops
-        rows = operands[0].size / max(depth, 1)
-        columns = operands[1].size / max(depth, 1)
+        rows, columns = (t.size / max(depth, 1) for t in operands)
         if params["lhs_batch"]:
-            total.batched_flops += flops
+            total.batched_flops = work.flops
         elif min(rows, columns, depth) >= LARGE:
-            total.contraction_flops += flops
-    elif definition.name == "conv_general_dilated":
-        features = operands[1].shape[params_of(op, definition)["rhs_spec"][0]]
-        total.flops += 2.0 * results[0].size * operands[1].size / max(features, 1)
-    else:
-        total.flops += size
-    if definition.name in _SERIAL:
-        total.dispatches += 1
-        total.serial_flops += size
-        total.serial_bytes += sum(t.nbytes for t in (*operands, *results))
-    elif definition.name in ("dot_general", "conv_general_dilated") or any(
-        t.size != size for t in operands
-    ):
-        total.dispatches += 1
-        total.bytes_accessed += sum(t.nbytes for t in (*operands, *results))
+            total.contraction_flops = work.flops
+    if is_contraction or definition.name in _SERIAL or any(t.size != size for t in operands):
+        total.dispatches = 1
+        total.bytes_accessed = sum(t.nbytes for t in (*operands, *results))
+        if definition.name in _SERIAL:
+            total.serial_operations = size
+            total.serial_bytes = total.bytes_accessed
+        else:
+            total.traffic = total.bytes_accessed
     return total

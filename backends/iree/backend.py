@@ -29,7 +29,14 @@ from gnomon.backends.iree.emission import (
     emit_located,
 )
 from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_options
-from gnomon.backends.iree.plan import KnownPlan, Plan, artifact_of_known, input_of, with_input
+from gnomon.backends.iree.plan import (
+    KnownPlan,
+    Plan,
+    artifact_of_known,
+    cost_of,
+    input_of,
+    with_input,
+)
 from gnomon.backends.iree.program_cache import KnownProgram
 from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.deferred import Deferred
@@ -103,7 +110,7 @@ class IreeBackend:
             lowered = self.pipeline.lower(program, keep_stages=keep_stages, observe=observe)
             details["program"] = lowered.artifact.name
         artifact, functions = lowered.artifact, lowered.functions
-        options = self._options(ProgramCost(**vars(artifact.cost)), len(functions))
+        options = self._options(cost_of(artifact), len(functions))
         if functions and options.execution_model == "async":
             # A call cannot return before the program has ended, since the thread that runs it waits
             # for the operands of host calls.
@@ -161,7 +168,7 @@ class IreeBackend:
         """
         lowering, dimensions = dynamic_lowering.lower_for_all_sizes(self.pipeline, program)
         artifact = lowering.artifact()
-        options = self._options(ProgramCost(**vars(artifact.cost)))
+        options = self._options(cost_of(artifact))
         artifact.plan = Plan(str(lowering.module).encode(), replace(options, data_tiling=False))
         return artifact, dimensions
 
@@ -320,7 +327,7 @@ class IreeBackend:
         if given is None:
             return artifact
         plan: Plan = artifact.plan
-        tiled = self._options(ProgramCost(**vars(artifact.cost))).data_tiling
+        tiled = self._options(cost_of(artifact)).data_tiling
         plan = plan._replace(options=replace(plan.options, data_tiling=tiled))
         return replace(artifact, plan=with_input(plan, given))
 

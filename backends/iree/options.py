@@ -84,24 +84,25 @@ class ProgramCost(NamedTuple):
     """The work of a program, as its caller estimates it.
 
     Attributes:
-      flops: floating-point operations, those of loops times their trip counts.
-      bytes_accessed: the bytes read and written.
+      operations: the flops of contractions, and the numbers that other ops compute or move, those
+        of loops times their trip counts.
+      traffic: the bytes that arguments, results and kernels read and write.
       dispatches: the number of kernels launched one after another.
-      contraction_flops: the part of `flops` in unbatched contractions outside of loops whose
+      contraction_flops: the part of `operations` in unbatched contractions outside of loops whose
         three sizes are all at least 64.
       batched_flops: the part in batched contractions.
       product_flops: the part in contractions of all kinds.
-      serial_flops: the part in operations that run in one thread.
-      serial_bytes: bytes that these access.
+      serial_operations: the part that runs in one thread.
+      serial_bytes: bytes that it accesses.
     """
 
-    flops: float = 0.0
-    bytes_accessed: float = 0.0
+    operations: float = 0.0
+    traffic: float = 0.0
     dispatches: float = 1.0
     contraction_flops: float = 0.0
     batched_flops: float = 0.0
     product_flops: float = 0.0
-    serial_flops: float = 0.0
+    serial_operations: float = 0.0
     serial_bytes: float = 0.0
 
 
@@ -150,24 +151,23 @@ def choose_options(cost: ProgramCost, host_calls: int = 0) -> CompileOptions:
     with batched contractions may not compile with it.
 
     Example:
-      >>> choose_options(ProgramCost(flops=1e3, bytes_accessed=1e4)).execution_model
+      >>> choose_options(ProgramCost(operations=1e3, traffic=1e4)).execution_model
       'sync'
-      >>> choose_options(ProgramCost(flops=2e9, contraction_flops=2e9)).data_tiling
+      >>> choose_options(ProgramCost(operations=2e9, contraction_flops=2e9)).data_tiling
       True
-      >>> attention = ProgramCost(flops=2e9, contraction_flops=1.8e9, batched_flops=2e8)
+      >>> attention = ProgramCost(operations=2e9, contraction_flops=1.8e9, batched_flops=2e8)
       >>> choose_options(attention).data_tiling
       False
     """
     work = (
         cost.product_flops / _PRODUCTS_PER_S
-        + (cost.flops - cost.product_flops) / _FLOPS_PER_S
-        + cost.bytes_accessed / _BYTES_PER_S
+        + (cost.operations - cost.product_flops) / _FLOPS_PER_S
+        + cost.traffic / _BYTES_PER_S
     )
     inline = work + cost.dispatches * _SYNC_DISPATCH_S
     # The arrays of these operations may be the program's arguments, whose bytes count already.
     serial = (
-        cost.serial_flops / _FLOPS_PER_S
-        + min(cost.serial_bytes, cost.bytes_accessed) / _BYTES_PER_S
+        cost.serial_operations / _FLOPS_PER_S + min(cost.serial_bytes, cost.traffic) / _BYTES_PER_S
     )
     shared = (work - serial) / available_cores()
     waits = _ASYNC_CALL_S + host_calls * _ASYNC_HOST_CALL_S
@@ -181,5 +181,5 @@ def choose_options(cost: ProgramCost, host_calls: int = 0) -> CompileOptions:
     return CompileOptions(
         execution_model="async" if pooled < inline else "sync",
         data_tiling=not cost.batched_flops
-        and cost.contraction_flops > max(0.5 * cost.flops, _TILED_FLOPS),
+        and cost.contraction_flops > max(0.5 * cost.operations, _TILED_FLOPS),
     )

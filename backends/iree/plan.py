@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gnomon.backends.compilation import Artifact, Portable
-from gnomon.backends.iree.options import CompileOptions
+from gnomon.backends.iree.options import CompileOptions, ProgramCost
 from gnomon.backends.iree.program_cache import KnownProgram
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     forms = Deferred("gnomon.backends.iree.legalize.control.forms")
 
-__all__ = ["KnownPlan", "Plan", "artifact_of_known", "input_of", "with_input"]
+__all__ = ["KnownPlan", "Plan", "artifact_of_known", "cost_of", "input_of", "with_input"]
 
 
 class Plan(NamedTuple):
@@ -86,6 +86,11 @@ def artifact_of_known(program: Program, known: KnownProgram, executable: bytes) 
         plan=KnownPlan(program, known, executable),
         name=program.module_name,
     )
+
+
+def cost_of(artifact: Artifact) -> ProgramCost:
+    """What the choice of options needs to know of a program's cost."""
+    return ProgramCost(*(getattr(artifact.cost, name) for name in ProgramCost._fields))
 
 
 def input_of(artifact: Artifact) -> bytes:

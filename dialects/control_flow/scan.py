@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import BOOL, INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -423,6 +424,7 @@ scan = Op(
     attributes={"consts": INT, "carry": INT, "length": INT, "reverse": BOOL, "unroll": INT},
     results=None,
     regions=("body",),
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,

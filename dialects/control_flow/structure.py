@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.contract import STRUCTURE, Op
 from gnomon.dialects.types import TensorType
 
@@ -31,6 +32,7 @@ yield_ = Op(
     example=_YIELD,
     results=0,
     terminator=True,
+    work=work_rules.nothing,
     infer=_no_results,
     evaluate=STRUCTURE,
     jvp=STRUCTURE,
@@ -57,6 +59,7 @@ branch = Op(
     operands=(),
     results=0,
     regions=("body",),
+    work=work_rules.nothing,
     infer=_no_results,
     evaluate=STRUCTURE,
     jvp=STRUCTURE,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import (
     Tangents,
@@ -331,6 +332,7 @@ switch = Op(
     example=_EXAMPLE,
     results=None,
     regions=...,
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,

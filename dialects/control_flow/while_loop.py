@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, describe, require, to_front
@@ -262,6 +263,7 @@ while_ = Op(
     attributes={"cond_consts": INT, "body_consts": INT},
     results=None,
     regions=("cond", "body"),
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,

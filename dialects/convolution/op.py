@@ -37,6 +37,7 @@ from gnomon.dialects.types import (
     short_name,
     type_of,
 )
+from gnomon.dialects.work_rules import Types, Work
 
 PRECISIONS = ("default", "high", "highest")
 
@@ -291,6 +292,12 @@ def _lower(inst: Instance) -> list[ir.Value]:
     return stablehlo("convolution", inst.operands, inst.result_types, **attributes)
 
 
+def _work(operands: Types, results: Types, *, rhs_spec: Sequence[int], **params: Any) -> Work:
+    """Of all products with an element of a window, those with padding too."""
+    features = operands[1].shape[rhs_spec[0]]
+    return Work(flops=2.0 * results[0].size * operands[1].size / max(features, 1))
+
+
 conv_general_dilated = Op(
     name=OP,
     doc="sums of products over sliding windows, with strides, padding, dilation and groups",
@@ -317,6 +324,7 @@ conv_general_dilated = Op(
         "precision": STRING,
     },
     operands=("lhs", "rhs"),
+    work=_work,
     infer=_infer,
     evaluate=evaluate,
     jvp=jvp_linear_in(0, 1),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import nary
 from gnomon.dialects.elementwise.double_words import (
     Pair,
@@ -141,6 +142,7 @@ regularized_incomplete_beta = nary(
     "regularized_incomplete_beta",
     3,
     doc="the cumulative distribution function at z of the beta distribution of parameters x and y",
+    work=work_rules.transcendental,
     dtypes=FLOATING,
     jvp=jvp_known_partials("a parameter", "regularized_incomplete_beta", (None, None, _density)),
     **in_f64("regularized_incomplete_beta", _betainc),

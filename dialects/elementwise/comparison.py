@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
@@ -196,6 +196,7 @@ select = Op(
     example='%r = "gnomon.select"(%p, %a, %b) : '
     "(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
     operands=("predicate", "on_true", "on_false"),
+    work=work_rules.elementwise,
     infer=_infer_select,
     evaluate=_evaluate_select,
     jvp=_jvp_select,
@@ -267,6 +268,7 @@ clamp = Op(
     example='%r = "gnomon.clamp"(%low, %x, %high) : '
     "(tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>",
     operands=("low", "x", "high"),
+    work=work_rules.elementwise,
     infer=_infer_clamp,
     evaluate=lambda low, x, high: _clamp(x, low, high),
     jvp=_jvp_clamp,

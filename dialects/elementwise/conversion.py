@@ -8,7 +8,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import DTYPE
 from gnomon.dialects.combinators import (
     Tangents,
@@ -123,6 +123,7 @@ convert = unary(
 real = unary(
     "real",
     doc="the real part",
+    work=work_rules.nothing,
     dtypes=COMPLEX,
     evaluate=np.real,
     rule=jvp_linear,
@@ -134,6 +135,7 @@ real = unary(
 imag = unary(
     "imag",
     doc="the imaginary part",
+    work=work_rules.nothing,
     dtypes=COMPLEX,
     evaluate=np.imag,
     rule=jvp_linear,
@@ -156,6 +158,7 @@ def _evaluate_complex(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 complex_ = binary(
     "complex",
     doc="the complex number x + iy",
+    work=work_rules.nothing,
     dtypes=PARTS,
     evaluate=_evaluate_complex,
     rule=jvp_linear,
@@ -192,6 +195,7 @@ conj = unary(
 stop_gradient = unary(
     "stop_gradient",
     doc="x; its tangent is zero by definition",
+    work=work_rules.nothing,
     dtypes=ANY,
     evaluate=lambda x: x,
     jvp=ZERO_TANGENT,
@@ -285,6 +289,7 @@ bitcast_convert = Op(
     example='%r = "gnomon.bitcast_convert"(%x) {dtype = ui32} : (tensor<4xf32>) -> tensor<4xui32>',
     attributes={"dtype": DTYPE},
     operands=("x",),
+    work=work_rules.nothing,
     infer=_infer_bitcast,
     evaluate=_evaluate_bitcast,
     jvp=ZERO_TANGENT,

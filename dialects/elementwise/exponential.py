@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import binary, lower_to, lowered, require, stablehlo, unary
 from gnomon.dialects.contract import Instance
@@ -91,6 +92,7 @@ def _evaluate_logistic(x: np.ndarray) -> np.ndarray:
 exp = unary(
     "exp",
     doc="e to the power x",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.exp),
     jvp=lambda x, out: out,
@@ -99,6 +101,7 @@ exp = unary(
 exp2 = unary(
     "exp2",
     doc="2 to the power x",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.exp2),
     jvp=lambda x, out: scale(out, LN2),
@@ -107,6 +110,7 @@ exp2 = unary(
 expm1 = unary(
     "expm1",
     doc="e to the power x, minus 1, accurate near 0",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=_evaluate_expm1,
     jvp=lambda x, out: ops.add(out, full_like(out, 1)),
@@ -115,6 +119,7 @@ expm1 = unary(
 log = unary(
     "log",
     doc="natural logarithm",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.log),
     rule=lambda inst, outs, tangents: [ops.div(tangents[0], inst.operand)],
@@ -123,6 +128,7 @@ log = unary(
 log1p = unary(
     "log1p",
     doc="natural logarithm of 1 + x, accurate near 0",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=_evaluate_log1p,
     rule=lambda inst, outs, tangents: [
@@ -133,6 +139,7 @@ log1p = unary(
 logistic = unary(
     "logistic",
     doc="1 / (1 + exp(-x))",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=_evaluate_logistic,
     jvp=lambda x, out: ops.mul(out, ops.sub(full_like(out, 1), out)),
@@ -152,6 +159,7 @@ def _evaluate_rsqrt(x: np.ndarray) -> np.ndarray:
 sqrt = unary(
     "sqrt",
     doc="square root",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=np.sqrt,
     jvp=lambda x, out: ops.div(full_like(x, 0.5), out),
@@ -160,6 +168,7 @@ sqrt = unary(
 rsqrt = unary(
     "rsqrt",
     doc="1 / sqrt(x)",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=_evaluate_rsqrt,
     jvp=lambda x, out: scale(ops.div(out, x), -0.5),
@@ -183,6 +192,7 @@ def _evaluate_cbrt(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 cbrt = unary(
     "cbrt",
     doc="cube root, negative for negative x",
+    work=work_rules.transcendental,
     dtypes=FLOATING,
     evaluate=_evaluate_cbrt,
     # Written as one power, so that its own derivative is infinite at zero and zero at infinity.
@@ -222,6 +232,7 @@ def _evaluate_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 pow_ = binary(
     "pow",
     doc="x to the power y",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=_evaluate_pow,
     jvp=(_pow_by_base, _pow_by_exponent),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import Tangents, nary, stablehlo
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import add_tangents, ops
@@ -142,6 +143,7 @@ fma = nary(
     "fma",
     3,
     doc="x * y + z; evaluation rounds once, and so does compiled code if the processor can",
+    work=work_rules.per_element(2),
     dtypes=FLOATING,
     evaluate=_evaluate,
     jvp=_jvp,

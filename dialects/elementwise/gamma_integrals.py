@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, binary, nary
 from gnomon.dialects.contract import Instance
@@ -150,6 +151,7 @@ def jvp_known_partials(
 igamma = binary(
     "igamma",
     doc="the regularized lower incomplete gamma function P(x, y) of parameter x at y",
+    work=work_rules.transcendental,
     dtypes=FLOATING,
     jvp=(lambda a, x, out: ops.igamma_grad_a(a, x), lambda a, x, out: density(a, x)),
     **in_f64("igamma", _igamma),
@@ -157,6 +159,7 @@ igamma = binary(
 igammac = binary(
     "igammac",
     doc="the regularized upper incomplete gamma function, 1 - igamma(x, y)",
+    work=work_rules.transcendental,
     dtypes=FLOATING,
     jvp=(
         lambda a, x, out: ops.neg(ops.igamma_grad_a(a, x)),
@@ -167,6 +170,7 @@ igammac = binary(
 igamma_grad_a = binary(
     "igamma_grad_a",
     doc="the derivative of igamma with respect to its first operand",
+    work=work_rules.transcendental,
     dtypes=FLOATING,
     rule=jvp_known_partials(
         "the parameter",
@@ -178,6 +182,7 @@ igamma_grad_a = binary(
 random_gamma_grad = binary(
     "random_gamma_grad",
     doc="the derivative with respect to x of a sample y of the gamma distribution of parameter x",
+    work=work_rules.transcendental,
     dtypes=FLOATING,
     rule=jvp_known_partials(
         "the parameter",
@@ -221,6 +226,7 @@ gamma_sample = nary(
     2,
     doc="y, a sample (or its logarithm) of the gamma distribution of parameter x, differentiable "
     "with respect to x",
+    work=work_rules.transcendental,
     dtypes=FLOATING,
     attributes={"log_space": BOOL},
     evaluate=lambda a, sample, log_space: sample,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import binary, lower_to, lowered, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
@@ -19,6 +20,7 @@ from gnomon.dialects.types import INEXACT, is_complex
 sin = unary(
     "sin",
     doc="sine",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=np.sin,
     jvp=lambda x, out: ops.cos(x),
@@ -27,6 +29,7 @@ sin = unary(
 cos = unary(
     "cos",
     doc="cosine",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=np.cos,
     jvp=lambda x, out: ops.neg(ops.sin(x)),
@@ -35,6 +38,7 @@ cos = unary(
 tan = unary(
     "tan",
     doc="tangent",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.tan),
     jvp=lambda x, out: ops.add(full_like(x, 1), ops.mul(out, out)),
@@ -63,6 +67,7 @@ def complex_atan(o: Any, x: Any, y: Any) -> Parts:
 asin = unary(
     "asin",
     doc="inverse sine",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.arcsin),
     jvp=lambda x, out: _slope_of_asin(x),
@@ -73,6 +78,7 @@ asin = unary(
 acos = unary(
     "acos",
     doc="inverse cosine",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=np.arccos,
     jvp=lambda x, out: ops.neg(_slope_of_asin(x)),
@@ -83,6 +89,7 @@ acos = unary(
 atan = unary(
     "atan",
     doc="inverse tangent",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.arctan),
     jvp=lambda x, out: ops.div(full_like(x, 1), ops.add(full_like(x, 1), ops.mul(x, x))),
@@ -122,6 +129,7 @@ atan2 = binary(
     "atan2",
     doc="the angle in [-pi, pi] of the point with ordinate x and abscissa y; "
     "for complex operands, -i log((y + ix) / sqrt(x² + y²))",
+    work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=_evaluate_atan2,
     jvp=(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL as FLAG
 from gnomon.dialects.attributes import DENSE, INTS, STRING, Kind
 from gnomon.dialects.combinators import (
@@ -327,6 +327,7 @@ gather = Op(
         "indices_are_sorted": FLAG,
     },
     operands=("operand", "indices"),
+    work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,

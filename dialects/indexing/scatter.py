@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL as FLAG
 from gnomon.dialects.attributes import INTS, STRING
 from gnomon.dialects.combinators import (
@@ -54,6 +54,7 @@ from gnomon.dialects.types import (
     mlir_type,
     type_of,
 )
+from gnomon.dialects.work_rules import Types, Work
 
 # The treatment of writes out of bounds; a window that is partly out of bounds counts as out of
 # bounds. "promise_in_bounds" leaves it undefined; the implementation drops the write, as XLA does.
@@ -244,6 +245,10 @@ def _lower(update: str | None, inst: Instance) -> list[ir.Value]:
     return list(created.results)
 
 
+def _work(operands: Types, results: Types, **params: Any) -> Work:
+    return Work(flops=operands[2].size)
+
+
 # ------------------------------------------------------------------------------------------ the ops
 
 
@@ -274,6 +279,7 @@ def _scatter(
             "indices_are_sorted": FLAG,
         },
         operands=("operand", "indices", "updates"),
+        work=work_rules.nothing if update is None else _work,
         infer=functools.partial(_infer, name),
         evaluate=functools.partial(_evaluate, write, working_dtype),
         jvp=jvp,

@@ -11,6 +11,7 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, lowered, stablehlo
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import ops, scale
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
     check_square,
@@ -70,6 +71,7 @@ cholesky = Op(
     "definite",
     example='%r = "gnomon.cholesky"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
+    work=flops.cholesky,
     infer=_infer,
     evaluate=factorizations.cholesky,
     jvp=_jvp,

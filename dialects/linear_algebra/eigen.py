@@ -11,6 +11,7 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import convert, ops, zeros
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
@@ -60,6 +61,7 @@ eigh = Op(
     attributes={"lower": BOOL},
     operands=("a",),
     results=2,
+    work=flops.eigh,
     infer=_infer_eigh,
     evaluate=factorizations.eigh,
     jvp=_jvp_eigh,
@@ -92,6 +94,7 @@ eigvalsh = Op(
     example='%w = "gnomon.eigvalsh"(%a) {lower = true} : (tensor<3x3xf32>) -> tensor<3xf32>',
     attributes={"lower": BOOL},
     operands=("a",),
+    work=flops.eigvalsh,
     infer=_infer_eigvalsh,
     evaluate=factorizations.eigvalsh,
     jvp=_linearize_eigvalsh,
@@ -195,6 +198,7 @@ eig = Op(
     attributes=dict.fromkeys(("compute_left", "compute_right", "enable_eigvec_derivs"), BOOL),
     operands=...,
     results=None,
+    work=flops.eig,
     infer=_infer_eig,
     evaluate=factorizations.eig,
     jvp=_jvp_eig,

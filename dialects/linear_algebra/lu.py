@@ -9,6 +9,7 @@ from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, Op
 from gnomon.dialects.emit import ops, take
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
@@ -96,6 +97,7 @@ lu = Op(
     ": (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3xi32>, tensor<3xi32>)",
     operands=("a",),
     results=3,
+    work=flops.lu,
     infer=_infer,
     evaluate=elimination.factor,
     jvp=_jvp,
@@ -126,6 +128,7 @@ lu_pivots_to_permutation = Op(
     ": (tensor<3xi32>) -> tensor<4xi32>",
     attributes={"size": INT},
     operands=("pivots",),
+    work=flops.permutation,
     infer=_infer_permutation,
     evaluate=elimination.permutation_of,
     jvp=ZERO_TANGENT,

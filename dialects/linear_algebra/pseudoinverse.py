@@ -6,6 +6,7 @@ from gnomon.dialects import sharding_rules
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import ops
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
@@ -50,6 +51,7 @@ pinv = Op(
     doc="the pseudoinverse; singular values up to rtol times the largest count as zero",
     example='%r = "gnomon.pinv"(%a, %rtol) : (tensor<4x3xf32>, tensor<f32>) -> tensor<3x4xf32>',
     operands=("a", "rtol"),
+    work=flops.pseudoinverse,
     infer=_infer,
     evaluate=factorizations.pinv,
     jvp=_jvp,

@@ -9,6 +9,7 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import ops, take, zeros
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
@@ -43,6 +44,7 @@ geqrf = Op(
     ": (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)",
     operands=("x",),
     results=2,
+    work=flops.householder,
     infer=_infer_geqrf,
     evaluate=factorizations.geqrf,
     jvp=NO_DERIVATIVE,
@@ -74,6 +76,7 @@ householder_product = Op(
     example='%q = "gnomon.householder_product"(%a, %taus) '
     ": (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>",
     operands=("a", "taus"),
+    work=flops.householder,
     infer=_infer_product,
     evaluate=reflectors.product,
     jvp=NO_DERIVATIVE,
@@ -185,6 +188,7 @@ qr = Op(
     attributes={"full_matrices": BOOL, "pivoting": BOOL},
     operands=...,
     results=None,
+    work=flops.qr,
     infer=_infer_qr,
     evaluate=factorizations.qr,
     jvp=_jvp_qr,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gnomon.dialects import sharding_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Op
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import batch_leading, check_square
 from gnomon.dialects.types import TensorType
@@ -25,6 +26,7 @@ schur = Op(
     attributes={"compute_schur_vectors": BOOL},
     operands=...,
     results=None,
+    work=flops.schur,
     infer=_infer,
     evaluate=factorizations.schur,
     jvp=NO_DERIVATIVE,

@@ -13,6 +13,7 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require
 from gnomon.dialects.contract import NOT_LINEAR, Instance, MappedAxis, Op
 from gnomon.dialects.emit import add_tangents, ops, zeros
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
@@ -81,6 +82,7 @@ solve = Op(
     ": (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",
     attributes={"transpose_a": BOOL},
     operands=("a", "b"),
+    work=flops.solve,
     infer=_infer_solve,
     evaluate=systems.solve,
     jvp=_jvp_solve,
@@ -122,6 +124,7 @@ slogdet = Op(
     example='%sign, %log = "gnomon.slogdet"(%a) : (tensor<3x3xf32>) -> (tensor<f32>, tensor<f32>)',
     operands=("a",),
     results=2,
+    work=flops.determinant,
     infer=_infer_slogdet,
     evaluate=systems.slogdet,
     jvp=_jvp_slogdet,
@@ -149,6 +152,7 @@ det = Op(
     doc="the determinant",
     example='%r = "gnomon.det"(%a) : (tensor<3x3xf32>) -> tensor<f32>',
     operands=("a",),
+    work=flops.determinant,
     infer=_infer_det,
     evaluate=unthreaded.det,
     jvp=_jvp_det,
@@ -179,6 +183,7 @@ cofactors = Op(
     "singular",
     example='%r = "gnomon.cofactors"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
+    work=flops.cofactors,
     infer=_infer_cofactors,
     evaluate=systems.cofactors,
     jvp=_jvp_cofactors,

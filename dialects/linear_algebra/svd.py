@@ -9,6 +9,7 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values
 from gnomon.dialects.contract import NOT_LINEAR, Instance, Op
 from gnomon.dialects.emit import convert, full_like, ops, scale, zeros
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     adjoint,
@@ -116,6 +117,7 @@ svd = Op(
     attributes={"full_matrices": BOOL, "compute_uv": BOOL},
     operands=...,
     results=None,
+    work=flops.svd,
     infer=_infer,
     evaluate=factorizations.svd,
     jvp=_jvp,

@@ -16,6 +16,7 @@ from gnomon.dialects.combinators import (
 )
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.emit import add_tangents, ops
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.matrices import (
     batch_leading,
     check_matrix,
@@ -129,6 +130,7 @@ triangular_solve = Op(
         ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"), BOOL
     ),
     operands=("a", "b"),
+    work=flops.substitution,
     infer=_infer,
     evaluate=solve_triangular,
     jvp=_jvp,

@@ -9,6 +9,7 @@ from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, require, require_dtype
 from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Instance, MappedAxis, Op
 from gnomon.dialects.emit import add_tangents, ops, slice_along, zeros
+from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     MATRIX_DTYPES,
@@ -100,6 +101,7 @@ tridiagonal_solve = Op(
     example='%r = "gnomon.tridiagonal_solve"(%dl, %d, %du, %b) '
     ": (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",
     operands=("dl", "d", "du", "b"),
+    work=flops.tridiagonal_solve,
     infer=_infer_solve,
     evaluate=systems.tridiagonal_solve,
     jvp=_jvp_solve,
@@ -124,6 +126,7 @@ hessenberg = Op(
     ": (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<2xf32>)",
     operands=("a",),
     results=2,
+    work=flops.hessenberg,
     infer=_infer_hessenberg,
     evaluate=reflectors.to_hessenberg,
     jvp=NO_DERIVATIVE,
@@ -155,6 +158,7 @@ tridiagonal = Op(
     attributes={"lower": BOOL},
     operands=("a",),
     results=4,
+    work=flops.tridiagonal,
     infer=_infer_tridiagonal,
     evaluate=factorizations.tridiagonal,
     jvp=NO_DERIVATIVE,

@@ -84,11 +84,7 @@ def describe(program: AnyProgram, target: str) -> dict[str, Any]:
         "portable_bytes": len(lowered.artifact.portable),
     }
     if not lowered.is_stablehlo:
-        facts["cost"] = {
-            "flops": cost.flops,
-            "bytes accessed": cost.bytes_accessed,
-            "dispatches": cost.dispatches,
-        }
+        facts["cost"] = cost.analysis()
     return facts
 
 
@@ -110,7 +106,8 @@ def inspect_command(options: argparse.Namespace) -> None:
     if "cost" in facts:
         cost = facts["cost"]
         print(
-            f"\ncost of a call, before fusion\n  {cost['flops']:.4g} operations, "
+            f"\ncost of a call, before fusion\n  {cost['flops']:.4g} flops, "
+            f"{cost['transcendentals']:.4g} transcendentals, "
             f"{size(cost['bytes accessed'])} read and written, {cost['dispatches']:g} kernels"
         )
     print("\nops")

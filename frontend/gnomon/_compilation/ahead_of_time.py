@@ -99,12 +99,7 @@ class CompiledForTarget:
         """
         if hasattr(self.executable, "cost_analysis"):
             return dict(self.executable.cost_analysis())
-        cost = self._artifact.cost
-        return {
-            "flops": cost.flops,
-            "bytes accessed": cost.bytes_accessed,
-            "dispatches": cost.dispatches,
-        }
+        return self._artifact.cost.analysis()
 
     def memory_analysis(self) -> Any:
         """The memory that the program needs; see `Compiled.memory_analysis`.

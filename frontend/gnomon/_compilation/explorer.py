@@ -245,7 +245,7 @@ def _costs(program: Program, files: _Files) -> list[dict[str, Any]]:
         if place is not None:
             entry = by_line.setdefault(place, [0, 0.0, 0.0])
             entry[0] += 1
-            entry[1] += cost.flops
+            entry[1] += cost.flops + cost.transcendentals
             entry[2] += cost.bytes_accessed
     return [
         {"file": file, "line": line, "ops": ops, "flops": flops, "bytes": size}

@@ -129,16 +129,14 @@ class Lowered(Stage):
         """An estimate of the cost of a call, before the compiler has fused anything.
 
         Returns:
-          ``"flops"`` and ``"bytes accessed"``, with the body of a loop counted once per iteration
-          (a hundred times if the number of iterations is not known), and ``"dispatches"``, the
-          number of kernels launched one after another.
+          ``"flops"``, the numbers that arithmetic, comparisons and conversions compute;
+          ``"transcendentals"``, the evaluations of functions such as exp and sqrt;
+          ``"bytes accessed"``, those of arguments, results, and of what kernels pass to others;
+          and ``"dispatches"``, the number of kernels launched one after another. The body of a
+          loop counts once per iteration, or a hundred times if the number of iterations is not
+          known.
         """
-        cost = self._artifact.cost
-        return {
-            "flops": cost.flops,
-            "bytes accessed": cost.bytes_accessed,
-            "dispatches": cost.dispatches,
-        }
+        return self._artifact.cost.analysis()
 
     @overload
     def compile(self, compiler_options: Options = None, *, target: None = None) -> Compiled: ...

@@ -320,14 +320,14 @@ def test_wrong_options_are_refused(options: dict[str, object]) -> None:
 
 
 def test_small_programs_run_inline_and_large_ones_do_not() -> None:
-    assert choose_options(ProgramCost(flops=100, bytes_accessed=1e3)).execution_model == "sync"
-    medium = ProgramCost(flops=8e6, bytes_accessed=1e6, dispatches=4)
+    assert choose_options(ProgramCost(operations=100, traffic=1e3)).execution_model == "sync"
+    medium = ProgramCost(operations=8e6, traffic=1e6, dispatches=4)
     assert choose_options(medium).execution_model == "async"
     assert choose_options(medium, host_calls=1).execution_model == "async"
     assert choose_options(medium, host_calls=2).execution_model == "sync"
-    large = choose_options(ProgramCost(flops=2e9, bytes_accessed=1e7, contraction_flops=2e9))
+    large = choose_options(ProgramCost(operations=2e9, traffic=1e7, contraction_flops=2e9))
     assert (large.execution_model, large.data_tiling) == ("async", True)
-    loop = ProgramCost(flops=1e6, bytes_accessed=1e6, dispatches=10_000)
+    loop = ProgramCost(operations=1e6, traffic=1e6, dispatches=10_000)
     assert choose_options(loop).execution_model == "sync"
 
 

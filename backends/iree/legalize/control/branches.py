@@ -34,7 +34,7 @@ def _must_not_be_speculated(body: Body) -> bool:
 def _switch(inst: Instance) -> Sequence[ir.Value] | None:
     if any(_must_not_be_speculated(body) for body in inst.bodies):
         return None
-    if sum(estimate(body).flops for body in inst.bodies) > _CHEAP_FLOPS:
+    if sum(estimate(body).operations for body in inst.bodies) > _CHEAP_FLOPS:
         return None
     index, *operands = inst.operands
     results = inst.bodies[0].inline(operands)
