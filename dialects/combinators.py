@@ -34,6 +34,7 @@ from gnomon.dialects.types import (
     short_name,
     type_of,
 )
+from gnomon.dialects.window_folds import dilated
 from gnomon.dialects.work_rules import WorkRule
 
 Values: TypeAlias = "Sequence[ir.Value]"
@@ -362,6 +363,26 @@ def stablehlo_full(type_: TensorType, value: Any) -> ir.Value:
         literal = stablehlo_constant(array)
         return stablehlo("broadcast_in_dim", [literal], [type_], broadcast_dimensions=dims)[0]
     return stablehlo_constant(np.broadcast_to(array, type_.shape))
+
+
+def padded(
+    x: ir.Value, value: ir.Value, low: Sequence[Any], high: Sequence[Any], dilation: Sequence[Any]
+) -> ir.Value:
+    """A StableHLO value that is dilated, then padded with a scalar; sizes may be symbolic."""
+    type_ = type_of(x)
+    shape = [
+        dilated(n, apart) + before + after
+        for n, apart, before, after in zip(type_.shape, dilation, low, high, strict=True)
+    ]
+    (result,) = stablehlo(
+        "pad",
+        [x, value],
+        [type_.with_shape(tuple(shape))],
+        edge_padding_low=INTS.encode(low),
+        edge_padding_high=INTS.encode(high),
+        interior_padding=INTS.encode([n - 1 for n in dilation]),
+    )
+    return result
 
 
 def stablehlo_sizes(sizes: Sequence[Any], dtype: np.dtype) -> ir.Value:

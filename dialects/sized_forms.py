@@ -37,6 +37,7 @@ __all__ = [
     "current_sizes",
     "has_sizes",
     "lowering_with",
+    "require_numbers",
     "sized_form",
 ]
 
@@ -304,6 +305,16 @@ _FORMS: dict[str, Callable[..., list[ir.Value]]] = {
 }
 
 
+def require_numbers(name: str, attributes: Attributes) -> None:
+    """Require that no attribute of a StableHLO op, which has no dynamic form, is a symbolic size.
+
+    Raises:
+      NoDynamicForm: one is.
+    """
+    if any(map(is_symbolic_attribute, attributes.values())):
+        raise NoDynamicForm(f"StableHLO has no form of {name} with sizes that are operands")
+
+
 def sized_form(
     name: str, operands: Sequence[ir.Value], types: Sequence[TensorType], attributes: Attributes
 ) -> list[ir.Value]:
@@ -316,6 +327,7 @@ def sized_form(
     form = _FORMS.get(name)
     if form is not None and (named or any(any_symbolic(t.shape) for t in types)):
         return form(operands, types, attributes)
-    if named or (name == "constant" and any(any_symbolic(t.shape) for t in types)):
-        raise NoDynamicForm(f"StableHLO has no form of {name} with sizes that are operands")
+    require_numbers(name, attributes)
+    if name == "constant" and any(any_symbolic(t.shape) for t in types):
+        raise NoDynamicForm("StableHLO has no form of constant with sizes that are operands")
     return create(name, operands, types, attributes)

@@ -7,15 +7,29 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["dilate_and_pad", "dilated", "fold_windows", "take_strided", "window_shape"]
+from gnomon.dialects.symbolic.dimension import larger
+
+__all__ = [
+    "dilate_and_pad",
+    "dilated",
+    "fold_windows",
+    "take_strided",
+    "window_shape",
+    "windows_in",
+]
 
 T = TypeVar("T")
 Dims = Sequence[int]
 
 
-def dilated(n: int, dilation: int) -> int:
-    """The size of ``n`` elements that are ``dilation`` apart."""
-    return 0 if n == 0 else (n - 1) * dilation + 1
+def dilated(n: Any, dilation: Any) -> Any:
+    """The size of ``n`` elements that are ``dilation`` apart; either may be symbolic."""
+    return larger(0, (n - 1) * dilation + 1)
+
+
+def windows_in(span: Any, window: Any, stride: Any) -> Any:
+    """The number of windows in a padded dimension; all sizes may be symbolic."""
+    return larger(0, (span - window) // stride + 1)
 
 
 def window_shape(
@@ -39,8 +53,8 @@ def window_shape(
         window_dilation,
         strict=True,
     ):
-        span = dilated(n, base) + low + high - dilated(w, apart)
-        result.append(0 if span < 0 else span // stride + 1)
+        span = dilated(n, base) + low + high
+        result.append(windows_in(span, dilated(w, apart), stride))
     return tuple(result)
 
 
@@ -69,7 +83,7 @@ def fold_windows(
     values = list(parts)
     for d, size in reversed(list(enumerate(params["window_dimensions"]))):
         stride, apart = params["window_strides"][d], params["window_dilation"][d]
-        count = max(0, (shape[d] - dilated(size, apart)) // stride + 1)
+        count = windows_in(shape[d], dilated(size, apart), stride)
         if (size, stride, count) != (1, 1, shape[d]):
             values = _fold_dimension(values, shape[d], d, size, stride, apart, count, take, combine)
     return values

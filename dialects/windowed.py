@@ -28,6 +28,7 @@ from gnomon.dialects.combinators import (
     larger,
     lowered,
     lowest,
+    padded,
     require,
     require_dtype,
     smaller,
@@ -39,6 +40,8 @@ from gnomon.dialects.combinators import (
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Facet, Instance, MappedAxis, Op, Rule
 from gnomon.dialects.emit import full, move_dim, ops, reshape, take
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sized_forms import require_numbers
+from gnomon.dialects.symbolic.dimension import any_symbolic, surely_at_most
 from gnomon.dialects.types import (
     BOOL,
     FLOATING,
@@ -91,7 +94,7 @@ def _infer_windows(name: str, x: TensorType, params: Mapping[str, Any]) -> tuple
             f"{key} needs one number for each dimension of {x}, got {tuple(values)}",
         )
         require(
-            key.startswith("padding") or all(v > 0 for v in values),
+            key.startswith("padding") or not any(surely_at_most(v, 0) for v in values),
             name,
             f"{key} must be positive, got {tuple(values)}",
         )
@@ -113,19 +116,31 @@ def _stablehlo_reduce_window(
     params: Mapping[str, Any],
     combine: Callable[..., Sequence[ir.Value]],
 ) -> list[ir.Value]:
+    low, high = params["padding_low"], params["padding_high"]
+    if any_symbolic((*low, *high)):
+        # The op has no form with padding that is an operand.
+        values = [stablehlo_constant(v) for v in initial]
+        operands = [
+            padded(x, value, low, high, params["base_dilation"])
+            for x, value in zip(operands, values, strict=True)
+        ]
+        zeros, ones = (0,) * len(low), (1,) * len(low)
+        params = {**params, "padding_low": zeros, "padding_high": zeros, "base_dilation": ones}
     types = [type_of(x) for x in operands]
     padding = np.array([params["padding_low"], params["padding_high"]], np.int64).T
+    attributes = {
+        "window_dimensions": INTS.encode(params["window_dimensions"]),
+        "window_strides": INTS.encode(params["window_strides"]),
+        "base_dilations": INTS.encode(params["base_dilation"]),
+        "window_dilations": INTS.encode(params["window_dilation"]),
+        "padding": ir.DenseElementsAttr.get(np.ascontiguousarray(padding)),
+    }
+    require_numbers("reduce_window", attributes)
     created = ir.Operation.create(
         "stablehlo.reduce_window",
         results=[mlir_type(t.with_shape(shape)) for t in types],
         operands=[*operands, *(stablehlo_constant(v) for v in initial)],
-        attributes={
-            "window_dimensions": INTS.encode(params["window_dimensions"]),
-            "window_strides": INTS.encode(params["window_strides"]),
-            "base_dilations": INTS.encode(params["base_dilation"]),
-            "window_dilations": INTS.encode(params["window_dilation"]),
-            "padding": ir.DenseElementsAttr.get(np.ascontiguousarray(padding)),
-        },
+        attributes=attributes,
         regions=1,
     )
     scalars = [t.with_shape(()) for t in types]

@@ -83,7 +83,9 @@ class Cost:
 
 
 def _assumed(size: Any) -> Any:
-    """A size, with `ASSUMED_SIZE` for the variables of a symbolic one."""
+    """A parameter, with `ASSUMED_SIZE` for the variables of sizes that are symbolic."""
+    if isinstance(size, tuple):
+        return tuple(map(_assumed, size))
     if not isinstance(size, Dimension):
         return size
     names = polynomials.variables(size.polynomial)
@@ -155,7 +157,7 @@ def _cost_of(op: ir.Operation, definition: Op) -> Cost:
     """The cost of one execution of an operation other than control flow."""
     results = [_sized(type_of(r)) for r in results_of(op)]
     operands = [_sized(type_of(o)) for o in operands_of(op)]
-    params = params_of(op, definition)
+    params = {name: _assumed(value) for name, value in params_of(op, definition).items()}
     work = definition.work(operands, results, **params)
     total = Cost(flops=work.flops, transcendentals=work.transcendentals)
     size = max((t.size for t in (*results, *operands)), default=0)

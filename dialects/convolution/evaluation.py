@@ -14,8 +14,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from gnomon.dialects.combinators import accumulator
-from gnomon.dialects.convolution.geometry import Dims, Geometry, dilated, inverse, permuted
+from gnomon.dialects.convolution.geometry import Dims, Geometry, inverse, permuted
 from gnomon.dialects.emit import ops
+from gnomon.dialects.window_folds import dilated
 
 # The maximum size in bytes of the matrix of windows.
 _CHUNK_BYTES = 1 << 21

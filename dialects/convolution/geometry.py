@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gnomon.dialects.combinators import normalized, require
+from gnomon.dialects.symbolic.dimension import surely_at_most
 from gnomon.dialects.types import TensorType
+from gnomon.dialects.window_folds import dilated, windows_in
 
 Dims = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
 
 OP = "conv_general_dilated"
-
-
-def dilated(size: int, dilation: int) -> int:
-    """The size of a dimension with ``dilation - 1`` holes between its elements."""
-    return (size - 1) * dilation + 1 if size else 0
 
 
 def permuted(shape: Dims, order: Dims) -> Dims:
@@ -98,7 +95,7 @@ class Geometry:
             permuted(lhs.shape, self.lhs_spec)[2:], self.lhs_dilation, self.padding, strict=True
         ):
             require(
-                dilated(size, dilation) + sum(pads) >= 0,
+                not surely_at_most(dilated(size, dilation) + sum(pads), -1),
                 OP,
                 f"padding {pads} removes more than the dilated size {dilated(size, dilation)} "
                 f"of {lhs}",
@@ -139,7 +136,7 @@ class Geometry:
         for d in range(self.rank):
             span = dilated(lhs[self.lhs_spec[d + 2]], self.lhs_dilation[d]) + sum(self.padding[d])
             window = dilated(rhs[self.rhs_spec[d + 2]], self.rhs_dilation[d])
-            sizes.append(max(0, (span - window) // self.window_strides[d] + 1))
+            sizes.append(windows_in(span, window, self.window_strides[d]))
         return tuple(sizes)
 
     def out_shape(self, lhs: Dims, rhs: Dims) -> Dims:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from gnomon.dialects.combinators import (
     Tangents,
     Values,
     jvp_linear_in,
+    padded,
     parse,
     require,
     require_dtype,
@@ -26,9 +28,10 @@ from gnomon.dialects.combinators import (
 )
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.convolution.evaluation import evaluate
-from gnomon.dialects.convolution.geometry import OP, Geometry, dilated, permuted
+from gnomon.dialects.convolution.geometry import OP, Geometry, permuted
 from gnomon.dialects.emit import convert, move_dim, ops, reshape, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import any_symbolic
 from gnomon.dialects.types import (
     NUMERIC,
     TensorType,
@@ -37,6 +40,7 @@ from gnomon.dialects.types import (
     short_name,
     type_of,
 )
+from gnomon.dialects.window_folds import dilated
 from gnomon.dialects.work_rules import Types, Work
 
 PRECISIONS = ("default", "high", "highest")
@@ -288,8 +292,22 @@ def _stablehlo_attributes(g: Geometry, precision: str) -> dict[str, ir.Attribute
 def _lower(inst: Instance) -> list[ir.Value]:
     if inst.type.size == 0 or any(t.size == 0 for t in inst.operand_types):
         return [stablehlo_full(inst.type, 0)]
-    attributes = _stablehlo_attributes(Geometry.of(inst.params), inst.params["precision"])
-    return stablehlo("convolution", inst.operands, inst.result_types, **attributes)
+    geometry, operands = Geometry.of(inst.params), list(inst.operands)
+    if any(any_symbolic(pads) for pads in geometry.padding):
+        operands[0], geometry = _padded_before(operands[0], geometry)
+    attributes = _stablehlo_attributes(geometry, inst.params["precision"])
+    return stablehlo("convolution", operands, inst.result_types, **attributes)
+
+
+def _padded_before(lhs: ir.Value, g: Geometry) -> tuple[ir.Value, Geometry]:
+    """Pad and dilate before the convolution, which has no form with padding that is an operand."""
+    type_ = type_of(lhs)
+    low, high, dilation = [0] * type_.rank, [0] * type_.rank, [1] * type_.rank
+    for d, (before, after), apart in zip(g.lhs_spec[2:], g.padding, g.lhs_dilation, strict=True):
+        low[d], high[d], dilation[d] = before, after, apart
+    zero = stablehlo_full(type_.with_shape(()), 0)
+    none, ones = ((0, 0),) * g.rank, (1,) * g.rank
+    return padded(lhs, zero, low, high, dilation), replace(g, padding=none, lhs_dilation=ones)
 
 
 def _work(operands: Types, results: Types, *, rhs_spec: Sequence[int], **params: Any) -> Work:

@@ -31,6 +31,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "min": min,
 }
 ZERO: Polynomial = ()
+TWO: Polynomial = (((), 2),)
 
 
 def constant(value: int) -> Polynomial:
@@ -65,7 +66,49 @@ def collected(terms: Mapping[Monomial, int] | Iterable[tuple[Monomial, int]]) ->
     for monomial, coefficient in terms.items() if isinstance(terms, Mapping) else terms:
         total[monomial] = total.get(monomial, 0) + coefficient
     found = [(m, c) for m, c in total.items() if c]
-    return tuple(sorted(found, key=lambda term: _order(term[0]), reverse=True))
+    return tuple(sorted(_paired_halves(found), key=lambda term: _order(term[0]), reverse=True))
+
+
+def _paired_halves(terms: list[tuple[Monomial, int]]) -> Iterable[tuple[Monomial, int]]:
+    """Terms in which no two halves ``x // 2`` are of polynomials that differ by a number.
+
+    ``x // 2 + (x + 1) // 2`` is ``x``. So the padding of windows, ``total // 2`` at one end and the
+    rest at the other, is ``total``.
+    """
+    found: dict[Polynomial, tuple[int, Monomial]] = {}
+    for monomial, _ in terms:
+        halved = _halved(monomial)
+        if halved is None:
+            continue
+        rest, number = _without_number(halved)
+        if rest not in found:
+            found[rest] = number, monomial
+            continue
+        # The lower one stays.
+        (low, lower), (high, higher) = sorted([found[rest], (number, monomial)])
+        factor = dict(terms)[higher]
+        whole, odd = divmod(high - low, 2)
+        value = constant(whole)
+        if odd:
+            value = collected([*value, *rest, *constant(low), (lower, -1)])
+        else:
+            value = collected([*value, (lower, 1)])
+        return collected([*(t for t in terms if t[0] != higher), *scale(value, factor)])
+    return terms
+
+
+def _halved(monomial: Monomial) -> Polynomial | None:
+    """The polynomial ``x`` if the monomial is ``x // 2``."""
+    if len(monomial) != 1:
+        return None
+    ((which, power),) = monomial
+    is_half = isinstance(which, Operation) and which.kind == "floordiv" and power == 1
+    return which.arguments[0] if is_half and which.arguments[1] == TWO else None
+
+
+def _without_number(x: Polynomial) -> tuple[Polynomial, int]:
+    """A polynomial without its constant term, and that term."""
+    return (x[:-1], x[-1][1]) if x and not x[-1][0] else (x, 0)
 
 
 def add(x: Polynomial, y: Polynomial) -> Polynomial:

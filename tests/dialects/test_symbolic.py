@@ -248,3 +248,22 @@ def test_repr_is_the_expression() -> None:
         "- b^2 + a^2",
         "- 3*b + 2*a + 1",
     ]
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 5])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
+def test_both_ends_of_a_padding_are_all_of_it(window, stride) -> None:
+    """Half at one end and the rest at the other, so that "SAME" windows are ``ceil(a / stride)``."""
+    a = SymbolicScope().parse("a")
+    total = larger(0, (-(-a // stride) - 1) * stride + window - a)
+    low = total // 2
+    windows = (a + low + (total - low) - window) // stride + 1
+    if window >= stride:
+        assert str(windows) == str(-(-a // stride))
+    for values in VALUES:
+        size, expected = values["a"], -(-values["a"] // stride)
+        if window < stride:
+            expected = (
+                size + max(0, (expected - 1) * stride + window - size) - window
+            ) // stride + 1
+        assert value_of(windows, values) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from gnomon import lax, random
-from gnomon.dialects.body import operands_of, results_of
+from gnomon import export, lax, random
+from gnomon.backends import compilation
+from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import REGISTRY, all_operations, lookup, params_of
 from gnomon.dialects.example import example_program
 from gnomon.dialects.types import type_of
+from gnomon.passes.cost import Cost, estimate
+from gnomon.passes.lower import LoweringError
 
 jax = pytest.importorskip("jax")
 
@@ -124,3 +128,29 @@ def test_bytes_of_arguments_and_results_count_once() -> None:
     # Elementwise operations are fused with a product, which writes what they read.
     fused = gn.jit(lambda a, b: gnp.tanh(a @ b)).lower(a, b).cost_analysis()
     assert fused["bytes accessed"] == cost["bytes accessed"] + 4 * 8 * 4
+
+
+@pytest.mark.parametrize(
+    ("function", "flops"),
+    [
+        (lambda x: lax.reduce_window(x, 0.0, lax.add, (1, x.shape[1]), (1, 1), "VALID"), 32 * 31),
+        (lambda x: gnp.fft.rfft(x), 2.5 * 32 * 32 * 5),
+        (lambda x: gnp.exp(x) + x, 32 * 32),
+    ],
+)
+def test_symbolic_sizes_are_assumed(
+    function: Callable[..., Any], flops: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs: list[Cost] = []
+
+    def recorded(body: Body) -> Cost:
+        costs.append(estimate(body))
+        return costs[-1]
+
+    monkeypatch.setattr(compilation, "estimate", recorded)
+    shape = export.symbolic_shape("b, h")
+    exported = export.export(gn.jit(function))(gn.ShapeDtypeStruct(shape, np.float32))
+    # The first two have no StableHLO, which does not matter here.
+    with contextlib.suppress(LoweringError):
+        exported.mlir_module()
+    assert [cost.flops for cost in costs] == [flops]

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import gnomon as gn
+import gnomon.numpy as gnp
 import gnomon_runtime
-from gnomon import export
+from gnomon import export, lax
 from gnomon.errors import InconclusiveDimensionOperation
 from tests.tolerance import assert_near
 
@@ -198,6 +199,33 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         lambda m: lambda x, k: m.lax.conv_general_dilated(x, k, (1, 1), "SAME"),
         ("b,1,a+3,a+4", "2,1,3,3"),
     ),
+    "strided convolution of any image": (
+        lambda m: (
+            lambda x, k: tuple(
+                m.lax.conv_general_dilated(x, k, (2, 3), padding, rhs_dilation=(1, 2))
+                for padding in ("SAME", "VALID", "SAME_LOWER")
+            )
+        ),
+        ("b,1,a+3,2*a+5", "2,1,3,3"),
+    ),
+    "pooling": (
+        lambda m: (
+            lambda x: (
+                m.lax.reduce_window(x, -m.np.inf, m.lax.max, (1, 3), (1, 2), "SAME"),
+                m.lax.reduce_window(x, 0.0, m.lax.add, (1, 2), (1, 2), "VALID"),
+                m.lax.reduce_window(
+                    x, 0.0, m.lax.add, (1, 2), (1, 1), [(0, 1), (2, 1)], (2, 2), (1, 2)
+                ),
+            )
+        ),
+        ("b,a",),
+    ),
+    "a window of a whole dimension": (
+        lambda m: (
+            lambda x: m.lax.reduce_window(x, 0.0, m.lax.add, (1, x.shape[1]), (1, 1), "VALID")
+        ),
+        ("b,a",),
+    ),
     "attention": (
         lambda m: lambda q, k, v: m.nn.dot_product_attention(q, k, v),
         ("b,a,2,4", "b,a,2,4", "b,a,2,4"),
@@ -246,6 +274,59 @@ def test_programs(name) -> None:
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
             scale = np.max(np.abs(wanted), initial=1.0)
             assert_near(np.asarray(result), np.asarray(wanted), 64, scale=float(scale))
+
+
+# Programs that JAX does not export.
+MORE_PROGRAMS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "gradients of a convolution": (
+        gn.grad(
+            lambda x, k: gnp.sum(gnp.sin(lax.conv_general_dilated(x, k, (2, 2), "SAME"))),
+            argnums=(0, 1),
+        ),
+        ("b,1,a+3,a+4", "2,1,3,3"),
+    ),
+    "padding by a size": (
+        lambda x, k: lax.conv_general_dilated(x, k, (2, 3), [(1, x.shape[2]), (0, -1)]),
+        ("b,1,a+3,a+4", "2,1,3,3"),
+    ),
+    "a kernel of any size": (
+        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME"),
+        ("b,1,a+3,a+4", "2,1,a,b"),
+    ),
+    "gradients of pooling": (
+        lambda x: (
+            gn.grad(
+                lambda x: gnp.sum(
+                    gnp.sin(lax.reduce_window(x, 0.0, lax.add, (1, 3), (1, 2), "SAME"))
+                )
+            )(x),
+            gn.grad(
+                lambda x: gnp.sum(lax.reduce_window(x, -gnp.inf, lax.max, (1, 2), (1, 2), "VALID"))
+            )(x),
+        ),
+        ("b,a",),
+    ),
+    "windows padded by a size": (
+        lambda x: lax.reduce_window(
+            x, 0.0, lax.add, (1, 2), (1, 1), [(0, 1), (x.shape[0], 1)], (2, 2), (1, 2)
+        ),
+        ("b,a",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE_PROGRAMS)
+def test_programs_that_only_gnomon_exports(name) -> None:
+    function, texts = MORE_PROGRAMS[name]
+    exported = export.export(gn.jit(function))(*specs(export, gn.ShapeDtypeStruct, texts))
+    rng = np.random.default_rng(0)
+    for values in {"a": 5, "b": 3}, {"a": 2, "b": 1}:
+        arrays = [rng.normal(size=shape_of(text, values)).astype(F32) for text in texts]
+        expected = gn.tree.leaves(function(*map(gnp.asarray, arrays)))
+        results = gn.tree.leaves(export.deserialize(exported.serialize()).call(*arrays))
+        for result, wanted in zip(results, expected, strict=True):
+            assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
+            assert_near(result, wanted, 64, scale=float(gnp.max(gnp.abs(wanted), initial=1.0)))
 
 
 @pytest.mark.parametrize("mode", ["linear_ramp", "reflect", "wrap"])

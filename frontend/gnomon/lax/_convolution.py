@@ -19,6 +19,7 @@ from gnomon.dialects.contract import TypeRuleError
 from gnomon.dialects.convolution import Geometry
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_floating, is_integer
+from gnomon.dialects.window_folds import dilated
 from gnomon.lax._contraction import (
     Precision,
     PrecisionLike,
@@ -31,7 +32,6 @@ from gnomon.lax._convolution_shapes import (
     Pads,
     Shape,
     conv_dimension_numbers,
-    dilated_size,
     explicit_pads,
     padtype_to_pads,
     transposed_pads,
@@ -159,7 +159,7 @@ def _named_pads(
     lhs: Shape, rhs: Shape, strides: Shape, dilation: Any, numbers: ConvDimensionNumbers, name: Any
 ) -> Pads:
     sizes = [lhs[d] for d in numbers.lhs_spec[2:]]
-    windows = [dilated_size(rhs[d], n) for d, n in zip(numbers.rhs_spec[2:], dilation, strict=True)]
+    windows = [dilated(rhs[d], n) for d, n in zip(numbers.rhs_spec[2:], dilation, strict=True)]
     return tuple(padtype_to_pads(sizes, windows, strides, name))
 
 
@@ -281,7 +281,7 @@ def conv_transpose(
     if use_consistent_padding or padding in ("SAME", "VALID"):
         forward = [padding] * len(strides) if isinstance(padding, str) else padding
         sizes = [
-            dilated_size(w.shape[d], n) for d, n in zip(numbers.rhs_spec[2:], dilation, strict=True)
+            dilated(w.shape[d], n) for d, n in zip(numbers.rhs_spec[2:], dilation, strict=True)
         ]
         padding = [
             transposed_pads(k, s, p) for k, s, p in zip(sizes, strides, forward, strict=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from gnomon.dialects.symbolic.dimension import as_size, larger, surely_at_most
+from gnomon.dialects.window_folds import windows_in
 
 Shape = tuple[int, ...]
 Pads = tuple[tuple[int, int], ...]
@@ -136,7 +138,7 @@ def padtype_to_pads(
         raise RuntimeError(f"padding must be 'SAME', 'SAME_LOWER' or 'VALID', got {padding!r}")
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
-        total = max(0, int((-(-size // stride) - 1) * stride + window - size))
+        total = as_size(larger(0, (-(-size // stride) - 1) * stride + window - size))
         less, more = total // 2, total - total // 2
         pads.append((less, more) if name == "SAME" else (more, less))
     return pads
@@ -145,17 +147,12 @@ def padtype_to_pads(
 def explicit_pads(function: str, padding: Any) -> Pads:
     """Padding that is given as pairs of ints; ``ValueError`` if it is anything else."""
     try:
-        return tuple((operator.index(low), operator.index(high)) for low, high in padding)
+        return tuple((as_size(low), as_size(high)) for low, high in padding)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"lax.{function}: padding must be 'SAME', 'SAME_LOWER', 'VALID' or a sequence of "
             f"(low, high) pairs of integers, got {padding!r}"
         ) from error
-
-
-def dilated_size(size: int, dilation: int) -> int:
-    """The size of a dimension with ``dilation - 1`` holes between its elements."""
-    return (size - 1) * dilation + 1 if size else 0
 
 
 def transposed_pads(window: int, stride: int, padding: Any) -> tuple[int, int]:
@@ -203,13 +200,11 @@ def conv_shape_tuple(
             f"{pads}"
         )
     padded = [n + low + high for n, (low, high) in zip(sizes, pads, strict=True)]
-    if any(n < 0 for n in padded):
+    if any(surely_at_most(n, -1) for n in padded):
         raise ValueError(f"padding {pads} removes more than the sizes {sizes}")
-    out = (
-        max(0, (n - window) // stride + 1)
-        for n, window, stride in zip(padded, windows, strides, strict=True)
-    )
-    return (int(lhs_shape[0]) // batch_group_count, int(rhs_shape[0]), *map(int, out))
+    out = map(windows_in, padded, windows, strides)
+    batch, features = lhs_shape[0] // batch_group_count, rhs_shape[0]
+    return tuple(map(as_size, (batch, features, *out)))
 
 
 def _in_order(shape: Sequence[int], spec: Sequence[int]) -> Shape:

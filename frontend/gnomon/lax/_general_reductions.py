@@ -8,7 +8,6 @@ be associative, and the reduction can be differentiated and mapped like the ops 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from gnomon._transformations.vmap import vmap
 from gnomon.dialects.body import Body, operands_of
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
 from gnomon.dialects.types import BOOL, is_complex
 from gnomon.dialects.window_folds import fold_windows, window_shape
 from gnomon.lax._convolution_shapes import padtype_to_pads
@@ -271,13 +271,13 @@ def _window_parameters(
                 f"lax.reduce_window: {name} must be as long as window_dimensions {window}, got "
                 f"{numbers}"
             )
-        if any(n <= 0 for n in numbers):
+        if any(surely_at_most(n, 0) for n in numbers):
             raise TypeError(f"lax.reduce_window: {name} must be positive, got {numbers}")
     if isinstance(padding, str):
         reach = [(w - 1) * a + 1 for w, a in zip(window, lists["window_dilation"], strict=True)]
         pads = padtype_to_pads(shape, reach, lists["window_strides"], padding)
     else:
-        pads = [(operator.index(low), operator.index(high)) for low, high in padding]
+        pads = [(as_size(low), as_size(high)) for low, high in padding]
     if len(pads) != rank:
         raise ValueError(
             "lax.reduce_window: padding needs a pair for each dimension of the operand, got "
