@@ -253,7 +253,7 @@ def test_repr_is_the_expression() -> None:
 @pytest.mark.parametrize("window", [1, 2, 3, 5])
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
 def test_both_ends_of_a_padding_are_all_of_it(window, stride) -> None:
-    """Half at one end and the rest at the other, so that "SAME" windows are ``ceil(a / stride)``."""
+    """Half at one end and the rest at the other: "SAME" gives ``ceil(a / stride)`` windows."""
     a = SymbolicScope().parse("a")
     total = larger(0, (-(-a // stride) - 1) * stride + window - a)
     low = total // 2
