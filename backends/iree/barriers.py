@@ -16,13 +16,14 @@ _LITERALS = ("arith.constant", "flow.tensor.constant", "flow.tensor.splat")
 
 
 def drop(ir: CompilerIR, op: int) -> None:
-    """Remove the barriers after results of kernels, and those of literals that kernels read.
+    """Remove the barriers of computed values, and those of literals that kernels read.
 
     Their purpose, keeping values out of other kernels, is fulfilled when kernels are formed: from
     then on, kernels read literals that are arrays from memory. If they stayed, they would split the
     program, since the host waits at each, in loops in each iteration. IREE 3.13's Vulkan driver
     also frees an allocation too early if its parts are used through barriers, and other values
-    overwrite it.
+    overwrite it. On the thread pool, kernels that read what a loop carries through a barrier would
+    not wait for the iteration before.
 
     The barrier of a literal stays outside of the loops that read it: without it, IREE would write
     the literal again in each iteration, which takes a launch.
@@ -40,12 +41,14 @@ def drop(ir: CompilerIR, op: int) -> None:
 
 
 def _is_computed(ir: CompilerIR, value: int) -> bool:
-    """Whether a value, or the value of which it is a view, is the result of a kernel."""
+    """Whether a value, or that of which it is a view, is of a kernel, or of a loop or branch."""
     while op := ir.definition(value):
-        if ir.name(op) != "flow.tensor.reshape":
-            return ir.name(op) == "flow.dispatch"
+        name = ir.name(op)
+        if name != "flow.tensor.reshape":
+            return name == "flow.dispatch" or name.startswith("scf.")
         value = ir.operands(op)[0]
-    return False
+    # An argument of a block: what a loop carries, or an argument of the program.
+    return ir.name(ir.parent(ir.block_of_value(value))).startswith("scf.")
 
 
 def _gives_kernels_literals(ir: CompilerIR, barrier: int) -> bool:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
 from gnomon.backends.iree import barriers
 from tests.backends.iree.test_in_place_pass import function, kernel, loop, parsed
 
@@ -47,6 +53,40 @@ def test_a_loop_reads_what_was_written_before_it(inside: bool) -> None:
 def test_results_of_kernels_need_none_and_arguments_keep_theirs() -> None:
     assert remaining(f"%l = {kernel('%a')}", BARRIER, results="%x") == 0
     assert remaining(BARRIER.replace("%l", "%a"), f"%y = {kernel('%x')}") == 1
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_what_a_loop_carries_needs_none(view: bool) -> None:
+    """IREE 3.13 would not wait for the iteration before."""
+    barrier = BARRIER.replace("%l", "%c")
+    if view:
+        reshape = "flow.tensor.reshape %c : tensor<8xf32> -> tensor<8xf32>"
+        barrier = f"%v = {reshape}\n" + BARRIER.replace("%l", "%v")
+    assert remaining(*loop("%c = %a", barrier, f"%w = {kernel('%x')}", f"scf.yield %w : {T}")) == 0
+
+
+def test_results_of_a_loop_need_none() -> None:
+    body = loop("%c = %a", f"%w = {kernel('%c')}", f"scf.yield %w : {T}")
+    assert remaining(*body, BARRIER.replace("%l", "%y#0"), results="%x") == 0
+
+
+def test_a_loop_on_the_thread_pool_waits_for_the_iteration_before() -> None:
+    """The loop carries its value through a barrier; what is there too early has other values."""
+
+    def iterated(x: Any, barrier: bool) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            carry = lax.optimization_barrier(carry) if barrier else carry
+            moved = gnp.roll(carry, 1, axis=0) + gnp.roll(carry, 1, axis=1)
+            return gnp.sin(moved + gnp.cumsum(carry, axis=0) * 1e-3), None
+
+        return lax.scan(step, lax.scan(step, x, None, length=2)[0] * 2, None, length=3)[0]
+
+    x = gnp.sin(gnp.arange(512.0 * 512.0)).reshape(512, 512)
+    lowered = gn.jit(iterated, static_argnums=1).lower(x, True)
+    assert lowered._artifact.plan.options.execution_model == "async"
+    expected = gn.jit(iterated, static_argnums=1)(x, False)
+    for _ in range(3):
+        np.testing.assert_array_equal(lowered.compile()(x), expected)
 
 
 def test_several_operands_need_one_if_one_of_them_does() -> None:
