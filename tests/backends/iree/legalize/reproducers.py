@@ -332,6 +332,9 @@ REPRODUCERS = {
         lambda x: (x[:1, None], x[:1, None] + gnp.arange(3, dtype=f32)), (np.ones(2, f32),)
     ),
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
+    "negated-parts": Reproducer(
+        lambda x: gnp.concatenate([-x[2:4], x[:2], x[4:]]), (np.arange(8, dtype=f32),)
+    ),
     "reversed-reads": Reproducer(
         lambda p, x, i: gnp.where(p, x[i], x[i][::-1]),
         (np.array(True), np.ones((2, 9), bool), np.array([1, 0], i32)),
