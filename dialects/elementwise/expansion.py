@@ -143,6 +143,9 @@ class Series:
         return self.algorithm(o, *operands)
 
 
+# The number of elements that are evaluated at once, so that the arrays between the operations of an
+# algorithm stay in the cache.
+_BLOCK = 16384
 # The algorithms of `both`, by op name.
 SERIES: dict[str, Series] = {}
 
@@ -161,12 +164,23 @@ def both(
     series = SERIES[f"gnomon.{name}"] = Series(algorithm, wide, first)
     wider = np.dtype(np.float64 if wide else np.float32)
 
-    def evaluate(*operands: np.ndarray) -> np.ndarray:
+    def evaluate_block(*operands: np.ndarray) -> np.ndarray:
         dtype = operands[0].dtype
         if dtype.itemsize >= wider.itemsize:
             return np.asarray(series(evaluated, *operands))
         found = series(evaluated_to_round, *(x.astype(wider) for x in operands))
         return np.asarray(found).astype(dtype)
+
+    def evaluate(*operands: np.ndarray) -> np.ndarray:
+        shape, size = operands[0].shape, operands[0].size
+        if size <= _BLOCK:
+            return evaluate_block(*operands)
+        rows = [x.reshape(-1) for x in operands]
+        result = np.empty(size, operands[0].dtype)
+        for start in range(0, size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            result[block] = evaluate_block(*(x[block] for x in rows))
+        return result.reshape(shape)
 
     return {
         "evaluate": evaluate,
