@@ -10,7 +10,7 @@ from gnomon.dialects.elementwise.expansion import _BLOCK, SERIES
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("name", ["gnomon.erf_inv", "gnomon.lgamma", "gnomon.igamma"])
+@pytest.mark.parametrize("name", ["gnomon.erf_inv", "gnomon.lgamma", "gnomon.zeta"])
 def test_elements_of_every_block_are_their_own(name: str, dtype: str) -> None:
     op = REGISTRY[name]
     assert name in SERIES
@@ -24,7 +24,7 @@ def test_elements_of_every_block_are_their_own(name: str, dtype: str) -> None:
         .T[:, 0]
         .reshape(2, -1)
     )
-    operands = [x, np.broadcast_to(np.asarray(1.5, dtype), x.shape)][:count]
+    operands = [np.broadcast_to(np.asarray(1.5, dtype), x.shape), x][-count:]
     found = op.evaluate(*operands)
     assert (found.shape, found.dtype) == (x.shape, x.dtype)
     for start in (0, 1000, x.shape[1] - 50):
