@@ -102,8 +102,11 @@ def _halved(monomial: Monomial) -> Polynomial | None:
     if len(monomial) != 1:
         return None
     ((which, power),) = monomial
-    is_half = isinstance(which, Operation) and which.kind == "floordiv" and power == 1
-    return which.arguments[0] if is_half and which.arguments[1] == TWO else None
+    if not isinstance(which, Operation) or which.kind != "floordiv" or power != 1:
+        return None
+    halved: Polynomial
+    halved, divisor = which.arguments
+    return halved if divisor == TWO else None
 
 
 def _without_number(x: Polynomial) -> tuple[Polynomial, int]:

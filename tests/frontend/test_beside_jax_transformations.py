@@ -210,6 +210,115 @@ CASES |= {
 }
 
 
+# ------------------------------------------------------------ values of traces that are set aside
+
+
+NESTINGS: dict[str, Any] = {
+    "jit": lambda api, f: api.jit(f)(np.float32(1.1)),
+    "vmap": lambda api, f: api.vmap(f)(np.float32([1.1, 2.0])),
+    "grad": lambda api, f: api.grad(f)(np.float32(1.1)),
+    "jit of grad": lambda api, f: api.jit(api.grad(f))(np.float32(1.1)),
+    "vmap of jit": lambda api, f: api.vmap(api.jit(f))(np.float32([1.1, 2.0])),
+    "vmap of grad": lambda api, f: api.vmap(api.grad(f))(np.float32([1.1, 2.0])),
+    "grad of grad": lambda api, f: api.grad(api.grad(lambda s: f(s) * s))(np.float32(1.1)),
+}
+
+# Functions that close over the traced value `s` and are only inspected.
+INSPECTIONS: dict[str, Any] = {
+    "eval_shape": lambda ns, s, r: ns.api.eval_shape(lambda x: x * s, r),
+    "make_jaxpr": lambda ns, s, r: ns.api.make_jaxpr(lambda x: x * s)(r),
+    "trace": lambda ns, s, r: ns.api.jit(lambda x: x * s).trace(r),
+    "eval_shape in itself": lambda ns, s, r: ns.api.eval_shape(
+        lambda x: x * ns.api.eval_shape(lambda y: x * y * s, r).shape[0] * s, r
+    ),
+    "grad": lambda ns, s, r: ns.api.eval_shape(
+        lambda x: ns.api.grad(lambda y: (x * y * s).sum())(2.0), r
+    ),
+    "scan": lambda ns, s, r: ns.api.eval_shape(
+        lambda x: ns.lax.scan(lambda c, y: (c * s + y, y * s), s, x), r
+    ),
+    "psum": lambda ns, s, r: ns.api.eval_shape(
+        ns.api.vmap(lambda x: ns.lax.psum(x * s, "i"), axis_name="i"), r
+    ),
+    "custom rule": lambda ns, s, r: ns.api.eval_shape(
+        lambda x: _by_jvp(ns, lambda t: 2 * t)(x * s), r
+    ),
+}
+
+
+@pytest.mark.parametrize("nesting", ["jit of grad", "vmap of jit", "vmap of grad"])
+@pytest.mark.parametrize("case", INSPECTIONS)
+def test_inspected_functions_close_over_traced_values(case: str, nesting: str) -> None:
+    def program(ns: Any) -> Any:
+        def f(s: Any) -> Any:
+            INSPECTIONS[case](ns, s, ns.np.arange(4.0))
+            return s * s
+
+        return NESTINGS[nesting](ns.api, f)
+
+    check_program(program)
+
+
+def _constants(ns: Any, s: Any, r: Any) -> Any:
+    """Values that are known, of which Python asks the numbers."""
+    values = (
+        ns.np.ones(3).sum(),
+        ns.api.jit(ns.np.sum)(r),
+        ns.api.grad(lambda x: x * x)(2.0),
+        ns.api.vmap(lambda x: x * 2)(r)[1],
+        ns.lax.scan(lambda c, x: (c + x, c), 0.0, r)[0],
+        ns.lax.cond(True, lambda x: x, lambda x: x * 2, 3.0),
+    )
+    return s * sum(map(float, values))
+
+
+COMPILE_TIME: dict[str, Any] = {
+    "constants": _constants,
+    "jit": lambda ns, s, r: ns.api.jit(lambda x: (x * 2).sum())(s * r),
+    "jit of a closure": lambda ns, s, r: ns.api.jit(lambda x: (x * s).sum())(r),
+    "grad": lambda ns, s, r: ns.api.grad(lambda x: (x * x).sum())(s * r).sum(),
+    "vmap of a closure": lambda ns, s, r: ns.api.vmap(lambda x: x * s)(r).sum(),
+    "vjp": lambda ns, s, r: ns.api.vjp(lambda x: ns.np.sin(x) * s, s)[1](2.0)[0],
+    "cond": lambda ns, s, r: ns.lax.cond(s > 1, lambda x: x * s, lambda x: x - s, s * 3),
+    "scan": lambda ns, s, r: ns.lax.scan(lambda c, x: (c + x * s, c), s, r)[0],
+    "custom rule": lambda ns, s, r: _by_jvp(ns, lambda t: 2 * t)(s * 3.0),
+    "psum": lambda ns, s, r: ns.api.vmap(lambda x: ns.lax.psum(x * s, "i"), axis_name="i")(r)[0],
+}
+
+
+@pytest.mark.parametrize("nesting", NESTINGS)
+@pytest.mark.parametrize("case", COMPILE_TIME)
+def test_traced_values_in_ensure_compile_time_eval(case: str, nesting: str) -> None:
+    def program(ns: Any) -> Any:
+        def f(s: Any) -> Any:
+            with ns.api.ensure_compile_time_eval():
+                return COMPILE_TIME[case](ns, s, ns.np.arange(4.0))
+
+        return NESTINGS[nesting](ns.api, f)
+
+    check_program(program)
+
+
+class _Numbered:
+    """A callable whose name is not a string."""
+
+    __name__ = 3
+
+    def __call__(self, x: Any) -> Any:
+        return x * x
+
+
+CASES |= {
+    f"{name} of a callable with a number as its name": lambda ns, name=name: getattr(ns.api, name)(
+        _Numbered()
+    )(ns.np.float32(1.5))
+    for name in ("grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "checkpoint")
+}
+CASES["vmap of a callable with a number as its name"] = lambda ns: ns.api.vmap(_Numbered())(
+    ns.np.ones(3)
+)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_equals_jax(case: str) -> None:
     check_program(CASES[case])

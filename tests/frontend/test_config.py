@@ -12,6 +12,7 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon._config.contexts import enable_x64, numpy_dtype_promotion
 from gnomon._config.current import Config, config
+from gnomon._config.flags import options_in
 
 
 @pytest.mark.parametrize("name", ["gnomon_enable_x64", "jax_enable_x64"])
@@ -140,3 +141,64 @@ def test_options_of_random_keys() -> None:
         gn.random.normal(raw)
     with gn.threefry_partitionable(True), gn.default_prng_impl("threefry2x32"):
         gn.random.normal(raw)
+
+
+# ------------------------------------------------------------------------ flags of the command line
+
+
+_PRINT_OPTIONS = """
+import gnomon as gn
+gn.config.parse_flags_with_absl()
+gn.config.update("gnomon_debug_infs", False)
+gn.config.parse_flags_with_absl()  # the first call only
+print(gn.config.x64, gn.config.default_matmul_precision, gn.config.debug_nans,
+      gn.config.debug_infs, gn.config.disable_jit, gn.device_count())
+"""
+
+
+def _run_with_flags(*flags: str, program: str = _PRINT_OPTIONS) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", program, *flags], capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+def test_flags_set_options() -> None:
+    flags = [
+        "--jax_enable_x64",
+        "--gnomon_default_matmul_precision=highest",
+        "file",
+        "--jax_debug_nans=false",
+        "--gnomon_debug_infs=1",
+        "--jax_num_cpu_devices=2",
+        "--jax_no_such_option=1",
+        "--other=2",
+        "--",
+        "--jax_disable_jit",
+    ]
+    assert _run_with_flags(*flags) == "True highest False False False 2\n"
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--jax_enable_x64=maybe", "the flag --jax_enable_x64 takes 1, true, 0 or false"),
+        ("--jax_numpy_rank_promotion=loudly", "takes one of 'allow', 'warn', 'raise'"),
+        ("--jax_numpy_rank_promotion", "--jax_numpy_rank_promotion needs a value"),
+    ],
+)
+def test_flags_with_wrong_values_are_refused(flag: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(options_in([flag]))
+
+
+def test_absl_accepts_the_flags() -> None:
+    pytest.importorskip("absl")
+    program = """
+from absl import app
+import gnomon as gn
+gn.config.parse_flags_with_absl()
+app.run(lambda arguments: print(arguments[1:], gn.config.x64, gn.config.debug_nans))
+"""
+    found = _run_with_flags("a", "--jax_enable_x64", "--gnomon_debug_nans=1", program=program)
+    assert found == "['a'] True True\n"

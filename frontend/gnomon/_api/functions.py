@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,7 +12,7 @@ from gnomon._compilation.jit_function import JitFunction
 from gnomon._compilation.stages import ProgramText, ShapeDtypeStruct
 from gnomon._diagnostics.source_location import named_scope
 from gnomon._tracing.bind import as_operand
-from gnomon._tracing.function import check_callable, name_of
+from gnomon._tracing.function import check_callable, name_of, with_metadata
 from gnomon._transformations.vmap import vmap
 
 P = ParamSpec("P")
@@ -55,7 +54,6 @@ def make_jaxpr(
     staged = jit(mapped, static_argnums=static_argnums)
     levels = len(axis_env or ())
 
-    @functools.wraps(fun)
     def make(*args: Any, **kwargs: Any) -> Any:
         stage = staged.trace(*args, **kwargs)
         traced = stage._traced
@@ -65,7 +63,8 @@ def make_jaxpr(
         result = ProgramText(str(program.module), traced.tree, traced.captures)
         return (result, _unmapped(stage.out_info, levels)) if return_shape else result
 
-    return make
+    result: Callable[..., Any] = with_metadata(make, fun)
+    return result
 
 
 def _unmapped(out_info: Any, levels: int) -> Any:

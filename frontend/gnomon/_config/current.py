@@ -1,18 +1,22 @@
 """Configuration: process-wide options, and overrides for one thread inside of a ``with`` block.
 
 ``gnomon.config.update("gnomon_enable_x64", True)``; JAX's names (``jax_enable_x64``) mean the same,
-and so do the environment variables ``GNOMON_ENABLE_X64`` and ``JAX_ENABLE_X64``. The options are
-declared in `options`, their context managers in `contexts`.
+and so do the environment variables ``GNOMON_ENABLE_X64`` and ``JAX_ENABLE_X64``. After
+``gnomon.config.parse_flags_with_absl()``, the flags ``--gnomon_enable_x64`` and
+``--jax_enable_x64`` of the command line do too. The options are declared in `options`, their
+context managers in `contexts`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gnomon._config.flags import define_absl_flags, options_in
 from gnomon._config.logs import set_logging_level
 from gnomon._config.options import OPTIONS, PREFIXES, Option, option_of
 from gnomon._native import set_context
@@ -61,6 +65,7 @@ class Config(threading.local):
       mesh_context: three meshes, each of which may be None: the one that `set_mesh` has set, the
         one that programs see, and that of the innermost ``with mesh:``.
       token: a hashable value that depends on all options that affect tracing.
+      flags_are_parsed: whether `parse_flags_with_absl` has been called.
     """
 
     x64: bool
@@ -101,6 +106,7 @@ class Config(threading.local):
     mesh_context: tuple[Any, Any, Any] = (None, None, None)
     placed_somewhere: bool
     token: tuple[Any, ...]
+    flags_are_parsed: bool = False
 
     def update(self, name: str, value: Any) -> None:
         """Set an option for the process.
@@ -116,7 +122,31 @@ class Config(threading.local):
           RuntimeError: the number of CPU devices is changed after they have been used.
         """
         option = option_of(name)
-        parsed = option.parse(name, value)
+        self._set(option, option.parse(name, value))
+
+    def parse_flags_with_absl(self) -> None:
+        """Set the options that the command line gives as flags, such as ``--jax_enable_x64=true``.
+
+        Flags have the names that `update` takes. Those of options that are True or False may omit
+        ``=true``. Other arguments, and all arguments after ``--``, are ignored. Only the first call
+        has an effect.
+
+        The flags are also defined for ``absl``, if that is installed, so that ``absl.app.run``
+        accepts them.
+
+        Raises:
+          ValueError: an option does not take the value of its flag.
+        """
+        if Config.flags_are_parsed:
+            return
+        found = list(options_in(sys.argv[1:]))
+        define_absl_flags()
+        for option, parsed in found:
+            self._set(option, parsed)
+        Config.flags_are_parsed = True
+
+    def _set(self, option: Option, parsed: Any) -> None:
+        """Set an option for the process to a value that is checked and converted."""
         with _lock:
             if option.attribute == "num_cpu_devices":
                 platforms.set_host_device_count(parsed)

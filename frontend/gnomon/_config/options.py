@@ -27,6 +27,11 @@ class Option:
     check: Callable[[str, Any], Any] | None = None
     steers: bool = True
 
+    @property
+    def is_boolean(self) -> bool:
+        """Whether the option takes True or False."""
+        return not self.choices and self.check is None
+
     def parse(self, name: str, value: Any) -> Any:
         """Check and convert a value that is given in Python."""
         if self.check is not None:
@@ -42,16 +47,16 @@ class Option:
             raise ValueError(f"config option {name} takes True or False, got {value!r}")
         return bool(value)
 
-    def parse_text(self, name: str, text: str) -> Any:
-        """Convert the text of an environment variable."""
-        if self.choices or self.check is not None:
+    def parse_text(self, name: str, text: str, source: str = "the environment variable") -> Any:
+        """Convert the text of an environment variable, or of another source."""
+        if not self.is_boolean:
             return self.parse(name, text.strip())
         word = text.strip().lower()
         if word in ("1", "y", "yes", "t", "true", "on"):
             return True
         if word in ("", "0", "n", "no", "f", "false", "off"):
             return False
-        raise ValueError(f"the environment variable {name} takes 1, true, 0 or false, got {text!r}")
+        raise ValueError(f"{source} {name} takes 1, true, 0 or false, got {text!r}")
 
 
 def _device(name: str, value: Any) -> Any:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gnomon._tracing.bind import trace_for
-from gnomon._tracing.stack import state
+from gnomon._tracing.stack import state, traces_between
 from gnomon._tracing.trace import Tracer
 
 __all__ = [
@@ -33,7 +33,7 @@ def differentiation_order(operands: Sequence[Any] | None = None) -> int:
     """The number of times that an op on the operands (default: on any) may be differentiated."""
     stack = state.stack
     if operands is not None and (trace := trace_for(operands)) is not state.staging:
-        stack = stack[: trace.level] if trace else []
+        stack = traces_between(0, trace.level) if trace else []
     return max(sum(t.differentiates for t in stack) - state.spent, 0)
 
 
@@ -44,7 +44,7 @@ def may_have_tangent(operand: Any, above: int = 0) -> bool:
     """
     if type(operand) is not Tracer:
         return False
-    return any(t.differentiates for t in state.stack[above : operand._trace.level])
+    return any(t.differentiates for t in traces_between(above, operand._trace.level))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from gnomon._tracing.on_device import place_of, run_program
 from gnomon._tracing.on_mesh import run_program_on_mesh
 from gnomon._tracing.region_cache import Regions
 from gnomon._tracing.shardings import mesh_of, program_shardings, propagated, sharding_in
-from gnomon._tracing.stack import active, innermost_trace
+from gnomon._tracing.stack import active, innermost_level, innermost_trace
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
 from gnomon.backends import profiling
 from gnomon.dialects.body import Body
@@ -94,9 +95,23 @@ def check_callable(fun: Any, transformation: str) -> None:
         )
 
 
+def with_metadata(wrapper: Any, fun: Any) -> Any:
+    """`functools.update_wrapper`, except that unsuitable attributes of ``fun`` are not copied.
+
+    An instance of a class may have a ``__name__`` that is not a string, for example.
+    """
+    try:
+        return functools.update_wrapper(wrapper, fun)
+    except TypeError:
+        for attribute in functools.WRAPPER_ASSIGNMENTS:
+            with suppress(AttributeError, TypeError):
+                setattr(wrapper, attribute, getattr(fun, attribute))
+        return functools.update_wrapper(wrapper, fun, assigned=())
+
+
 def described(wrapper: Callable[..., Any], fun: Any, sentence: str) -> Any:
     """Name a transformed function after ``fun``, and put ``sentence`` before its docstring."""
-    functools.update_wrapper(wrapper, fun)
+    with_metadata(wrapper, fun)
     wrapper.__doc__ = sentence.format(name_of(fun))
     if own := getattr(fun, "__doc__", None):
         wrapper.__doc__ += f"\n\nOf the function itself:\n\n{own}"
@@ -209,6 +224,7 @@ def trace_function(
         differentiates=transformation in DIFFERENTIATIONS,
         program=program,
         parent=innermost_trace(),
+        level=innermost_level() + 1,
     )
     with active(trace), profiling.span(f"trace {what}"):
         out, extra = call(trace.arguments(avals))

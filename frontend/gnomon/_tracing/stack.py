@@ -11,7 +11,7 @@ from gnomon._config.current import Config, config
 from gnomon._native import count_staging
 from gnomon._sharding.device import default_device
 from gnomon._tracing.on_device import place_of
-from gnomon._tracing.trace import Trace
+from gnomon._tracing.trace import Trace, Tracer
 
 
 class NamedAxis:
@@ -37,6 +37,8 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[Trace] = []
         self.staging: Trace | None = None
+        # The level of the innermost trace that `outside_of_traces` hides.
+        self.hidden_level = 0
         self.axes: list[NamedAxis] = []
         self.spent = 0
         self.platform: tuple[str, list[None]] | None = None
@@ -66,6 +68,20 @@ def innermost_trace() -> Trace | None:
     return state.stack[-1] if state.stack else None
 
 
+def innermost_level() -> int:
+    """The level of the innermost trace on this thread, hidden ones included; 0 without one.
+
+    The levels of new traces are above it. So an op on values of a new trace and of a hidden one,
+    which the traced function closes over, goes to the new trace.
+    """
+    return state.stack[-1].level if state.stack else state.hidden_level
+
+
+def traces_between(outer: int, inner: int) -> list[Trace]:
+    """The active traces whose levels are above ``outer`` and at most ``inner``."""
+    return [trace for trace in state.stack if outer < trace.level <= inner]
+
+
 def program_memo() -> dict[Any, Any]:
     """A dictionary that lives as long as the program being traced."""
     return state.stack[-1].memo
@@ -93,12 +109,14 @@ def active(trace: Trace) -> Iterator[Trace]:
 @contextmanager
 def outside_of_traces() -> Iterator[None]:
     """Run code outside of all traces of this thread: its ops on concrete arrays are evaluated."""
-    stack, outer, spent = state.stack, state.staging, state.spent
+    stack, outer, spent, hidden = state.stack, state.staging, state.spent, state.hidden_level
+    state.hidden_level = innermost_level()
     state.stack, state.staging, state.spent = [], None, 0
     try:
         yield
     finally:
         state.stack, state.staging, state.spent = stack, outer, spent
+        state.hidden_level = hidden
 
 
 @contextmanager
@@ -117,8 +135,12 @@ def ensure_compile_time_eval() -> Iterator[None]:
       >>> int(f(1))
       1
     """
-    with outside_of_traces():
+    # The traces stay active: functions that are transformed inside may close over their values.
+    outer, state.staging = state.staging, None
+    try:
         yield
+    finally:
+        state.staging = outer
 
 
 # --------------------------------------------------------------------------------------- platforms
@@ -143,7 +165,9 @@ def program_platform(platform: str) -> Iterator[list[None]]:
 def platform_of(operands: Sequence[Any], what: str) -> str:
     """The platform that the program being traced is for, or that eager code on arrays runs on."""
     state.platform_questions += 1
-    if state.platform is not None and state.stack:
+    # Inside of `ensure_compile_time_eval`, the program does not have the ops on concrete operands.
+    in_program = state.staging is not None or any(type(x) is Tracer for x in operands)
+    if state.platform is not None and state.stack and in_program:
         platform, queries = state.platform
         queries.append(None)
         return platform
@@ -190,8 +214,4 @@ def innermost_axis(names: Sequence[str]) -> NamedAxis:
 
 def encloses(outer: Trace, inner: Trace) -> bool:
     """Whether one trace encloses another; both are in progress."""
-    if (
-        outer not in state.stack
-    ):  # suspended by `outside_of_traces`, so it encloses all active traces
-        return True
     return outer.level < inner.level

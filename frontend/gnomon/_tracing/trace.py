@@ -62,6 +62,8 @@ class Trace:
       what: what is being traced, in messages: ``jit of f``.
       staging: whether the trace takes every op bound while it is active.
       program: the program that receives the functions that the body calls.
+      level: above those of the traces around it. An op on values of several traces goes to the
+        one with the highest level.
       body: the open body; captures follow the arguments.
       captures: the outer values of the extra arguments, in order.
       sources: the arrays that are passed for the arguments, where there are any.
@@ -104,11 +106,12 @@ class Trace:
         differentiates: bool = False,
         program: Program | None = None,
         parent: Trace | None = None,
+        level: int = 1,
     ) -> None:
         ensure_context()
         self.what = what
         self.staging = staging
-        self.level: int = parent.level + 1 if parent else 1
+        self.level = level
         self.program: Program = parent.program if parent else program or Program()
         self.body = Body.open([a.type for a in avals], user_location())
         self.ip = ir.InsertionPoint(self.body.block)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -22,6 +21,7 @@ from gnomon._tracing.function import (
     rebuilt,
     trace_function,
     with_avals,
+    with_metadata,
 )
 from gnomon._tracing.stack import staging
 from gnomon.dialects.body import Body
@@ -224,7 +224,6 @@ def checkpoint(
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
 
-    @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         for i in numbers:
             if not -len(args) <= i < len(args):
@@ -263,7 +262,8 @@ def checkpoint(
         results = bind_bodies(ops.checkpoint, traced.program, given, [body], params)
         return tree_util.tree_unflatten(traced.tree, with_avals(results, traced.avals))
 
-    return checkpointed
+    result: Callable[P, R] = with_metadata(checkpointed, fun)
+    return result
 
 
 remat = checkpoint

@@ -33,11 +33,12 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.legalize.library_products import windows_pay
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance, params_of
-from gnomon.dialects.convolution.geometry import Geometry, dilated
+from gnomon.dialects.convolution.geometry import Geometry
 from gnomon.dialects.emit import broadcast_scalar, convert, full, ops, reshape, transpose, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import surely_at_most
 from gnomon.dialects.types import TensorType, short_name, type_of
+from gnomon.dialects.window_folds import dilated
 
 __all__ = ["LEGALIZATIONS"]
 
