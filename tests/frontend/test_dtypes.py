@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import gnomon
+import gnomon.numpy as gnp
 from gnomon import dtypes
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays import host_values as _host_values
@@ -175,6 +177,81 @@ def test_python_scalars_become_weak_arrays_of_default_dtypes(x64: bool) -> None:
         array, expected = _host_values.to_array(value), jnp.asarray(value)
         assert (array.dtype, array.weak_type) == (expected.dtype, expected.weak_type)
         np.testing.assert_array_equal(np.asarray(array), np.asarray(expected))
+
+
+class Label(enum.IntEnum):
+    ONE = 1
+
+
+class Count(int):
+    pass
+
+
+class Length(float):
+    pass
+
+
+class Phase(complex):
+    pass
+
+
+# Functions of a module like jax and a module like jax.numpy.
+SUBCLASS_CASES: dict[str, Callable[[Any, Any], Any]] = {
+    "operators": lambda m, n: (n.ones(3, "int8") + Label.ONE, Length(2) * n.ones(2, "float16")),
+    "comparison": lambda m, n: n.arange(3) == Label.ONE,
+    "complex": lambda m, n: n.ones(2) * Phase(1j),
+    "wrapping around": lambda m, n: n.uint8(3) + Count(-1),
+    "asarray": lambda m, n: [n.asarray(x) for x in (Label.ONE, Length(1), Phase(1j))],
+    "array of a dtype": lambda m, n: n.array(Label.ONE, "int8"),
+    "array of a list": lambda m, n: n.array([Label.ONE, n.int8(2)]),
+    "jit": lambda m, n: m.jit(lambda a, b: (a + 1, n.ones(2, "int8") + a, b))(Label.ONE, Length(2)),
+    "grad": lambda m, n: m.grad(lambda x: x * 2)(Length(2)),
+    "vmap": lambda m, n: m.vmap(lambda x, y: x + y, (0, None))(n.arange(3), Label.ONE),
+    "update": lambda m, n: n.arange(3).at[Label.ONE].set(Label.ONE),
+    "update of uint32": lambda m, n: n.zeros(2, "uint32").at[0].set(Count(2**32 - 1)),
+    "selection": lambda m, n: (n.where(True, Label.ONE, 0), n.clip(n.arange(3), Label.ONE, 2)),
+    "full": lambda m, n: (n.full(2, Label.ONE), n.full_like(n.ones(2), Label.ONE)),
+    "joining": lambda m, n: (n.stack([Label.ONE, Label.ONE]), n.take(n.arange(3), Label.ONE)),
+    "lax": lambda m, n: (m.lax.add(n.int32(1), Label.ONE), m.lax.select(True, Label.ONE, 0)),
+    "conversion": lambda m, n: m.lax.convert_element_type(Count(2**31 + 3), "uint32"),
+    "switch": lambda m, n: m.lax.switch(Label.ONE, [lambda: 0, lambda: 1]),
+    "cond": lambda m, n: m.lax.cond(True, lambda x: x, lambda x: x, Label.ONE),
+    "while_loop": lambda m, n: m.lax.while_loop(lambda c: c < 3, lambda c: c + 1, Label.ONE),
+    "fori_loop": lambda m, n: m.lax.fori_loop(Label.ONE, 3, lambda i, c: c + i, 0),
+    "scan": lambda m, n: m.lax.scan(lambda c, x: (c + 1, x), Label.ONE, n.arange(2)),
+    "device_put": lambda m, n: m.device_put(Label.ONE),
+    "fold_in": lambda m, n: m.random.fold_in(m.random.PRNGKey(0), Label.ONE),
+    "NumPy scalars": lambda m, n: (n.asarray(np.float64(1)), n.ones(2, "float16") + np.float64(1)),
+}
+
+
+@pytest.mark.parametrize("name", SUBCLASS_CASES)
+def test_instances_of_subclasses_of_python_numbers(name: str) -> None:
+    case = SUBCLASS_CASES[name]
+    got = gnomon.tree_util.tree_leaves(case(gnomon, gnp))
+    expected = jax.tree_util.tree_leaves(case(jax, jnp))
+    for g, e in zip(got, expected, strict=True):
+        assert (g.dtype, g.weak_type) == (e.dtype, e.weak_type)
+        np.testing.assert_array_equal(np.asarray(g), np.asarray(e))
+
+
+def test_types_of_instances_of_subclasses() -> None:
+    for x in (Label.ONE, Length(1)):
+        ours, theirs = gnomon.eval_shape(lambda x: x, x), jax.eval_shape(lambda x: x, x)
+        assert (ours.dtype, ours.weak_type) == (theirs.dtype, theirs.weak_type)
+        assert gnomon.typeof(x).weak_type and jax.typeof(x).weak_type
+        assert gnp.result_type(x, np.float16) == jnp.result_type(x, np.float16)
+    with pytest.raises(OverflowError, match="does not fit in int32"):
+        gnp.asarray(Count(2**31))
+    with pytest.raises(OverflowError, match="out of bounds"):
+        gnomon.random.fold_in(gnomon.random.key(0), Count(2**32))
+
+
+def test_other_enums_are_refused() -> None:
+    plain = enum.Enum("plain", "ONE")
+    for x in (plain.ONE, plain, Label):
+        with pytest.raises(TypeError):
+            gnp.equal(gnp.arange(3), x)
 
 
 def test_python_int_operands_wrap_around_in_narrow_dtypes() -> None:

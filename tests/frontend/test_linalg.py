@@ -217,6 +217,14 @@ def test_systems_and_products() -> None:
     equal("tensordot", a, b, axes=1)
 
 
+def test_outer_of_booleans() -> None:
+    for a, b in (([True, False], [True, True, False]), ([[True], [False]], [True])):
+        x, y = np.array(a), np.array(b)
+        np.testing.assert_array_equal(gnp.outer(x, y), np.outer(x, y), strict=True)
+        np.testing.assert_array_equal(gn.jit(gnp.outer)(x, y), np.outer(x, y), strict=True)
+    equal("outer", np.array([True, False]), np.array([True, True, False]))
+
+
 def test_hermitian_svd() -> None:
     x = positive((3, 3), "complex64") - 6 * jnp.eye(3)
     equal("svd", x, compute_uv=False, hermitian=True)

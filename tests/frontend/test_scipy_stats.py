@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import jax
 import jax.scipy.stats as theirs
 import numpy as np
 import pytest
@@ -130,3 +131,43 @@ def test_derivatives_at_and_beyond_the_ends() -> None:
     assert stats.gamma.cdf(-1.0, 0.5) == 0 and stats.beta.sf(-1.0, 0.5, 0.5) == 1
     assert np.isnan(stats.gamma.cdf(np.nan, 0.5))
     assert gn.grad(stats.laplace.cdf)(0.0) == 0.5
+
+
+# Parameters, and points below, at the ends of, inside and above the support.
+SUPPORTS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "expon": ((), (-3.0, 0.0, 1.5)),
+    "pareto": ((2.5,), (-3.0, 0.5, 1.0, 1.5)),
+    "uniform": ((), (-3.0, 0.0, 0.5, 1.0, 2.0)),
+    "truncnorm": ((-1.0, 2.0), (-3.0, -1.0, 0.5, 2.0, 7.0)),
+    "gamma": ((1.0,), (-3.0, 0.0, 1.5)),
+    "chi2": ((3.0,), (-3.0, 0.0, 1.5)),
+    "beta": ((1.0, 1.0), (-3.0, 0.0, 0.5, 1.0, 2.0)),
+}
+
+
+@pytest.mark.parametrize("name", SUPPORTS)
+def test_gradients_inside_and_outside_of_the_support(name: str) -> None:
+    parameters, points = SUPPORTS[name]
+    xs = np.array(points, np.float32)
+    for function in ("cdf", "logcdf", "sf", "logsf"):
+        ours = getattr(getattr(stats, name), function, None)
+        if ours is None:
+            continue
+        right = getattr(getattr(theirs, name), function)
+        # The derivatives of beta's integral by its parameters are not implemented, as in JAX.
+        count = 1 if name == "beta" else 1 + len(parameters)
+        argnums, axes = tuple(range(count)), (0, *(None for _ in parameters))
+        got = gn.vmap(gn.grad(ours, argnums), axes)(xs, *parameters)
+        expected = jax.jit(jax.vmap(jax.grad(right, argnums), axes))(xs, *parameters)
+        for g, e in zip(got, map(np.asarray, expected), strict=True):
+            # JAX's own gradients are nan at some ends, where ours are zero.
+            where = ~np.isnan(e)
+            np.testing.assert_allclose(np.asarray(g)[where], e[where], 1e-4, 1e-6, err_msg=function)
+
+
+def test_gradients_of_intervals_without_an_end() -> None:
+    for a, b in ((-np.inf, 1.0), (0.0, np.inf)):
+        for function in (stats.truncnorm.cdf, stats.truncnorm.sf, stats.truncnorm.logpdf):
+            for x in (-3.0, 0.5, 3.0):
+                assert np.all(np.isfinite(gn.grad(function, (0, 1, 2))(x, a, b)))
+    assert gn.grad(stats.pareto.ppf)(2.0, 2.5) == 0

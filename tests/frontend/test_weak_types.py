@@ -7,10 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg
 import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
+import gnomon.scipy.linalg
 
 Case = Callable[[Any, Any], Any]
 
@@ -63,6 +65,21 @@ CASES: dict[str, Case] = {
     "grad of scan": lambda m, n: m.grad(
         lambda x: m.lax.scan(lambda c, _: (c * 2, None), x, None, length=3)[0]
     )(3.0),
+    "inverse": lambda m, n: n.linalg.inv(n.full((2, 2), 2.0)),
+    "diagonals": lambda m, n: [
+        (n.diagonal(x, k), n.linalg.diagonal(x, offset=k), n.diag(x, k))
+        for x in (n.full((2, 2), 2.0), n.full((2, 3), 2.0))
+        for k in (0, 1)
+    ],
+    "diag of a vector": lambda m, n: (n.diag(n.full(2, 2.0)), n.diagflat(n.full(2, 2.0))),
+    "triangles": lambda m, n: (n.tril(n.full((2, 2), 2.0)), n.triu(n.ones((2, 2)))),
+    "cross": lambda m, n: n.cross(n.full(3, 2.0), n.full(3, 1.0)),
+    "matmul": lambda m, n: n.matmul(n.full((2, 2), 2.0), n.full((2, 2), 2.0)),
+    "matmul by strong": lambda m, n: n.matmul(n.full((2, 2), 2.0), n.ones((2, 2))),
+    "lu": lambda m, n: m.scipy.linalg.lu(n.full((2, 2), 2.0)),
+    "hessenberg": lambda m, n: m.scipy.linalg.hessenberg(n.full((2, 2), 2.0), calc_q=True),
+    "polar": lambda m, n: m.scipy.linalg.polar(n.full((2, 2), 2.0)),
+    "toeplitz": lambda m, n: m.scipy.linalg.toeplitz(n.full(2, 2.0)),
     "while_loop": lambda m, n: m.lax.while_loop(lambda c: c < 10, lambda c: c * 2, 3.0),
 }
 

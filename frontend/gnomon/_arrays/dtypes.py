@@ -40,6 +40,7 @@ __all__ = [
     "default_int_dtype",
     "default_uint_dtype",
     "dtype_of",
+    "exact_python_scalar",
     "extended",
     "finfo",
     "float0",
@@ -178,8 +179,27 @@ PYTHON_DEFAULTS: dict[type, Callable[[], DType]] = {
 
 
 def is_python_scalar(x: Any) -> bool:
-    """True for exact Python bool, int, float and complex."""
-    return type(x) in PYTHON_DEFAULTS
+    """True for Python bool, int, float and complex, instances of their subclasses included.
+
+    NumPy's scalars are not Python scalars, although np.float64 is a subclass of float.
+    """
+    if type(x) in PYTHON_DEFAULTS:
+        return True
+    return isinstance(x, (int, float, complex)) and not isinstance(x, np.generic)
+
+
+def exact_python_scalar(x: Any) -> Any:
+    """Convert an instance of a subclass of int, float or complex, such as a member of an IntEnum.
+
+    Args:
+      x: any value.
+    Returns:
+      The int, float or complex of the same value; any other ``x`` unchanged.
+    """
+    if type(x) in PYTHON_DEFAULTS or not is_python_scalar(x):
+        return x
+    exact = int if isinstance(x, int) else float if isinstance(x, float) else complex
+    return exact(x)
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
@@ -304,7 +324,11 @@ def dtype_of(x: Any) -> Any:
 
 
 def is_weakly_typed(x: Any) -> bool:
-    """True for Python scalars other than bool, for their types, and for arrays made from them."""
+    """True for Python scalars other than bool, for their types, and for arrays made from them.
+
+    An instance of a subclass, such as a member of an IntEnum, is not weakly typed here, although
+    operations convert it to a weakly typed array: `result_type` of JAX answers this way, too.
+    """
     if type(x) is type:
         return x in (int, float, complex)
     return type(x) in (int, float, complex) or bool(getattr(x, "weak_type", False))

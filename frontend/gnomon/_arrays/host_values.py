@@ -15,7 +15,9 @@ from gnomon._arrays.dtypes import (
     TO_32_BIT,
     DType,
     canonicalize_dtype,
+    exact_python_scalar,
     float0,
+    is_python_scalar,
 )
 from gnomon._config.current import config
 
@@ -40,12 +42,14 @@ def scalar_to_numpy(value: bool | int | float | complex, dtype: DType | None = N
     where it wraps around: ``uint8(1) + (-1)`` is 0.
 
     Args:
-      value: an exact Python scalar.
+      value: a Python scalar.
       dtype: the dtype; None means the default dtype of the type of ``value``.
 
     Raises:
       OverflowError: an int does not fit the default int dtype.
     """
+    if type(value) not in PYTHON_DEFAULTS:
+        value = exact_python_scalar(value)
     default = PYTHON_DEFAULTS[type(value)]()
     if type(value) is int:
         limit = _INT_LIMITS[default]
@@ -82,6 +86,8 @@ def to_array(x: Any) -> Array:
         return wrap(scalar_to_numpy(x), kind is not bool)
     if isinstance(x, (np.ndarray, np.generic)):
         return wrap(numpy_to_canonical(x))
+    if is_python_scalar(x):
+        return wrap(scalar_to_numpy(x), True)
     convert = getattr(x, "__gnomon_array__", None) or getattr(x, "__jax_array__", None)
     if convert is not None:
         return to_array(convert())

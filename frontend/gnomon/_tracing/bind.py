@@ -149,7 +149,7 @@ def operand_of(x: Any) -> Array:
     """`as_operand` without the transfer guard."""
     if isinstance(x, Array):
         return x
-    if _dtypes.is_python_scalar(x):
+    if type(x) in _dtypes.PYTHON_DEFAULTS:
         return wrap_unspread(host_values.scalar_to_numpy(x), type(x) is not bool)
     if isinstance(x, (np.ndarray, np.generic)):
         host_values.refuse_masks(x)
@@ -158,6 +158,8 @@ def operand_of(x: Any) -> Array:
             raise TypeError(f"a NumPy array of dtype {x.dtype} is not an array of numbers")
         # A copy, as the caller may write to the NumPy array, and an Array never changes.
         return wrap_unspread(np.array(x, dtype))
+    if _dtypes.is_python_scalar(x):
+        return wrap_unspread(host_values.scalar_to_numpy(x), True)
     convert = getattr(x, "__jax_array__", None) or getattr(x, "__gnomon_array__", None)
     if convert is not None:
         return as_operand(convert())

@@ -70,16 +70,8 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
 def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
     """`convert_element_type` to a canonical dtype, with the given weak-type flag."""
-    if type(x) is int:
-        # An int may be larger than the default integer and still fit the new dtype.
-        with np.errstate(all="ignore"):
-            x = wrap(np.asarray(x).astype(dtype), weak_type)
-    elif type(x) is complex and not cmath.isnan(x) and not is_complex(dtype) and dtype != BOOL:
-        raise TypeError(
-            f"lax.convert_element_type: the complex number {x} cannot be converted to {dtype.name}"
-        )
-    else:
-        x = argument("convert_element_type", x)
+    if not isinstance(x, Array):
+        x = _as_array(_dtypes.exact_python_scalar(x), dtype, weak_type)
     if x.dtype != dtype:
         if isinstance(x.dtype, _dtypes.ExtendedDType):
             raise ValueError(
@@ -95,6 +87,19 @@ def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
             )
         x = bind(ops.convert, x, dtype=dtype)
     return with_weak_type(x, weak_type)
+
+
+def _as_array(x: Any, dtype: np.dtype[Any], weak_type: bool) -> Array:
+    """An array of a value that is converted to ``dtype`` next."""
+    if type(x) is int:
+        # An int may be larger than the default integer and still fit the new dtype.
+        with np.errstate(all="ignore"):
+            return wrap(np.asarray(x).astype(dtype), weak_type)
+    if type(x) is complex and not cmath.isnan(x) and not is_complex(dtype) and dtype != BOOL:
+        raise TypeError(
+            f"lax.convert_element_type: the complex number {x} cannot be converted to {dtype.name}"
+        )
+    return argument("convert_element_type", x)
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:

@@ -166,6 +166,7 @@ def _array(value: Any, dtype: DType | None, copy: bool) -> Array:
 
 
 def _of_number(value: Any, dtype: DType | None) -> Array:
+    value = _dtypes.exact_python_scalar(value)
     if dtype is None:
         return wrap(host_values.scalar_to_numpy(value), type(value) is not bool)
     if type(value) is int and dtype in _dtypes._KINDS["integral"]:

@@ -14,9 +14,11 @@ from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._config.current import config
+from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.dimensions import ramp
 from gnomon._tracing.stack import staging
 from gnomon.dialects.symbolic.dimension import larger, smaller
+from gnomon.dialects.types import BOOL
 from gnomon.lax._contraction import PrecisionLike
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
@@ -67,7 +69,7 @@ def matmul(
         left, right = a.numpy_value(), b.numpy_value()
         plain = 1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]
         if plain and left.dtype is _FLOAT32 and right.dtype is _FLOAT32:
-            return wrap(left @ right)
+            return wrap(left @ right, a.weak_type and b.weak_type)
     x, y = promoted("matmul", a, b)
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError(
@@ -172,7 +174,8 @@ def dot(
 def multiply(x: Array, y: Array) -> Array:
     """The product of arrays of one dtype, broadcast."""
     shape = tuple(lax.broadcast_shapes(x.shape, y.shape))
-    return lax.mul(broadcast_to(x, shape), broadcast_to(y, shape))
+    product = lax.bitwise_and if x.dtype == BOOL else lax.mul
+    return product(broadcast_to(x, shape), broadcast_to(y, shape))
 
 
 def vdot(
@@ -313,7 +316,10 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     length = larger(0, smaller(rows + min(offset, 0), columns - max(offset, 0)))
     places = ramp(length)
     index = (..., places + max(-offset, 0), places + max(offset, 0))
-    return getitem(moved, index)
+    found = getitem(moved, index)
+    # JAX computes the main diagonal of a square matrix in another way, which loses the weak type.
+    is_main = x.ndim == 2 and rows == columns and offset == 0
+    return with_weak_type(found, False) if is_main else found
 
 
 def trace(
@@ -374,7 +380,8 @@ def cross(
     if x.shape[-1] == y.shape[-1] == 2:
         return minor(0, 1)
     stacked = [lax.expand_dims(v, (v.ndim,)) for v in (minor(1, 2), minor(2, 0), minor(0, 1))]
-    return moveaxis(lax.concatenate(stacked, stacked[0].ndim - 1), -1, axisc)
+    joined = lax.concatenate(stacked, stacked[0].ndim - 1)
+    return with_weak_type(moveaxis(joined, -1, axisc), False)
 
 
 __all__ = [

@@ -49,6 +49,7 @@ _COMBINE: dict[str, Any] = {
 
 def update_values(values: Any, dtype: np.dtype[Any]) -> Array:
     """Convert the values of an update to an array, Python ints to ``dtype`` if they fit."""
+    values = _dtypes.exact_python_scalar(values)
     if type(values) is int and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if limits.min <= values <= limits.max:

@@ -276,7 +276,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
             f"fold_in accepts a scalar, but was given an array of shape {np.shape(data)}. Use "
             "gnomon.vmap for a batch."
         )
-    if type(data) is int and not 0 <= data < 2**32:
+    if isinstance(data, int) and not 0 <= data < 2**32:
         raise OverflowError(f"fold_in: the integer {data} is out of bounds for uint32")
     low = lax.convert_element_type(data, UINT32)
     of = one.implementation

@@ -108,8 +108,7 @@ def inv(a: ArrayLike) -> Array:
              [0.  , 0.25]], dtype=float32)
     """
     x = square("inv", a)
-    unit = converted(eye(x.shape[-1], dtype=x.dtype), x.dtype, x.aval.weak_type)
-    return solve(x, broadcast_to_shape(unit, x.shape))
+    return solve(x, broadcast_to_shape(eye(x.shape[-1], dtype=x.dtype), x.shape))
 
 
 def pinv(

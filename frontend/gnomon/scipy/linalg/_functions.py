@@ -10,6 +10,7 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._tracing.bind import with_weak_type
 from gnomon._transformations.differentiate import jvp
 from gnomon._transformations.vmap import vmap
 from gnomon.dialects.types import real_dtype
@@ -213,8 +214,9 @@ def polar(
     if method not in ("qdwh", "svd"):
         raise ValueError(f"Unknown polar decomposition method {method}.")
     u, s, vh = lax_linalg.svd(x, full_matrices=False)
+    unitary = with_weak_type(product(u, vh), False)
     sizes = gnp.expand_dims(s.astype(x.dtype), -2)
     if side == "right":
         v = adjoint(vh)
-        return product(u, vh), product(v * sizes, vh)
-    return product(u, vh), product(u * sizes, adjoint(u))
+        return unitary, product(v * sizes, vh)
+    return unitary, product(u * sizes, adjoint(u))

@@ -82,7 +82,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     if not (m and n):
         return gnp.zeros((*column.shape[:-1], m, n), column.dtype)
     elements = gnp.concatenate([gnp.flip(column, -1), getitem(row, (..., slice(1, None)))], -1)
-    return getitem(elements, (..., m - 1 - np.arange(m)[:, None] + np.arange(n)))
+    found = getitem(elements, (..., m - 1 - np.arange(m)[:, None] + np.arange(n)))
+    return with_weak_type(found, False)
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.array import Array
 
@@ -17,21 +18,27 @@ def on_support(
     beyond: tuple[float, float],
     within: float,
 ) -> Array:
-    """Evaluate a function on its support; outside of it, the values are constants.
+    """Evaluate a function inside its support; outside of it and at its ends, return constants.
 
-    The derivatives outside are zero. Clipping alone would make them nan where the derivative at an
-    end is infinite: zero times infinity.
+    There the derivatives are zero. Clipping alone would make them nan where the derivative at an
+    end is infinite or nan.
 
     Args:
       function: an elementwise function.
       z: the arguments of the function; nan stays nan.
-      ends: the ends of the support, which are part of it.
-      beyond: the values below and above the support.
+      ends: the ends of the support.
+      beyond: the values below and above the support, and at its ends.
       within: a point inside the support at which the function and its derivatives are finite.
     """
-    low, high = z < ends[0], z > ends[1]
+    low, high = z <= ends[0], z >= ends[1]
     value = function(gnp.where(low | high, within, z))
     return gnp.where(low, beyond[0], gnp.where(high, beyond[1], value))
+
+
+def log_of_probability(p: Array) -> Array:
+    """The logarithm of a probability, with a derivative of zero where the probability is zero."""
+    impossible = gnp.equal(p, 0)
+    return gnp.where(impossible, -np.inf, lax.log(gnp.where(impossible, 1, p)))
 
 
 def nan_unless(valid: Array, value: Array) -> Array:

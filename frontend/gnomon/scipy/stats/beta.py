@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import nan_unless, on_support
+from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support
 
 
 def logpdf(
@@ -48,7 +48,7 @@ def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """The logarithm of the distribution function."""
-    return lax.log(cdf(x, a, b, loc, scale))
+    return log_of_probability(cdf(x, a, b, loc, scale))
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -63,4 +63,4 @@ def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
     """The logarithm of the survival function."""
-    return lax.log(sf(x, a, b, loc, scale))
+    return log_of_probability(sf(x, a, b, loc, scale))

@@ -23,28 +23,37 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+def _distance(x: Array, loc: Array, scale: Array) -> Array:
+    """The standardized argument, at least 0."""
+    z = (x - loc) / scale
+    # The derivative at the edge of the support is that from inside; `maximum` would halve it.
+    return gnp.where(z < 0, 0, z)
+
+
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, loc, scale = real_arguments("expon.cdf", x, loc, scale)
-    return -lax.expm1(-gnp.maximum((x - loc) / scale, 0))
+    return -lax.expm1(-_distance(x, loc, scale))
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
     x, loc, scale = real_arguments("expon.logcdf", x, loc, scale)
-    return lax.log(cdf(x, loc, scale))
+    z = (x - loc) / scale
+    below = z < 0
+    return gnp.where(below, -np.inf, lax.log(-lax.expm1(-gnp.where(below, 1, z))))
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one minus the distribution function."""
     x, loc, scale = real_arguments("expon.sf", x, loc, scale)
-    return lax.exp(-gnp.maximum((x - loc) / scale, 0))
+    return lax.exp(-_distance(x, loc, scale))
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     x, loc, scale = real_arguments("expon.logsf", x, loc, scale)
-    return -gnp.maximum((x - loc) / scale, 0)
+    return -_distance(x, loc, scale)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -29,7 +29,9 @@ def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     x, b, loc, scale = real_arguments("pareto.logsf", x, b, loc, scale)
-    return -b * lax.log(gnp.maximum((x - loc) / scale, 1))
+    z = (x - loc) / scale
+    # The derivative at the edge of the support is that from inside; `maximum` would halve it.
+    return -b * lax.log(gnp.where(z < 1, 1, z))
 
 
 def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -44,12 +46,17 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
-    return lax.log(cdf(x, b, loc, scale))
+    x, b, loc, scale = real_arguments("pareto.logcdf", x, b, loc, scale)
+    z = (x - loc) / scale
+    below = z < 1
+    value = lax.log(-lax.expm1(-b * lax.log(gnp.where(below, 2, z))))
+    return gnp.where(below, -np.inf, value)
 
 
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function, the inverse of `cdf`."""
     q, b, loc, scale = real_arguments("pareto.ppf", q, b, loc, scale)
     inside = (q >= 0) & (q <= 1)
-    value = scale * lax.exp(-lax.log1p(-q) / b) + loc
+    safe = gnp.where(inside, q, 0.5)
+    value = scale * lax.exp(-lax.log1p(-safe) / b) + loc
     return gnp.where(inside, value, np.nan)

@@ -16,12 +16,24 @@ from gnomon.scipy._gamma_functions import real_arguments
 _HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
 
+def _log_ndtr(x: Array) -> Array:
+    """`special.log_ndtr`, with a derivative of zero at -inf and inf."""
+    below, above = gnp.equal(x, -np.inf), gnp.equal(x, np.inf)
+    value = special.log_ndtr(gnp.where(below | above, 0, x))
+    return gnp.where(below, -np.inf, gnp.where(above, 0, value))
+
+
 def _log_mass(a: Array, b: Array) -> Array:
     """The logarithm of the normal probability of [a, b], computed in the tail of the interval."""
     above = a > 0
     low, high = gnp.where(above, -b, a), gnp.where(above, -a, b)
-    upper, lower = special.log_ndtr(high), special.log_ndtr(low)
+    upper, lower = _log_ndtr(high), _log_ndtr(low)
     return upper + lax.log1p(-lax.exp(lower - upper))
+
+
+def _interval_unless(outside: Array, a: Array, b: Array) -> tuple[Array, Array]:
+    """The interval [a, b], or where ``outside`` [0, 1], whose mass has finite derivatives."""
+    return gnp.where(outside, 0, a), gnp.where(outside, 1, b)
 
 
 def _of_interval(a: Array, b: Array, value: Array) -> Array:
@@ -52,9 +64,9 @@ def logcdf(
     """The logarithm of the distribution function."""
     x, a, b, loc, scale = real_arguments("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    inside = gnp.clip(z, a, b)
-    part = _log_mass(a, inside) - _log_mass(a, b)
-    return _of_interval(a, b, gnp.where(z <= a, -np.inf, gnp.where(z >= b, 0, part)))
+    below, above = z <= a, z >= b
+    part = _log_mass(*_interval_unless(below | above, a, z)) - _log_mass(a, b)
+    return _of_interval(a, b, gnp.where(below, -np.inf, gnp.where(above, 0, part)))
 
 
 def cdf(
@@ -70,9 +82,9 @@ def logsf(
     """The logarithm of the survival function."""
     x, a, b, loc, scale = real_arguments("truncnorm.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    inside = gnp.clip(z, a, b)
-    part = _log_mass(inside, b) - _log_mass(a, b)
-    return _of_interval(a, b, gnp.where(z <= a, 0, gnp.where(z >= b, -np.inf, part)))
+    below, above = z <= a, z >= b
+    part = _log_mass(*_interval_unless(below | above, z, b)) - _log_mass(a, b)
+    return _of_interval(a, b, gnp.where(below, 0, gnp.where(above, -np.inf, part)))
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -26,7 +26,9 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, loc, scale = real_arguments("uniform.cdf", x, loc, scale)
-    return gnp.clip((x - loc) / scale, 0, 1)
+    z = (x - loc) / scale
+    # The derivative at the ends of the support is that from inside; `clip` would halve it.
+    return gnp.where(z < 0, 0, gnp.where(z > 1, 1, z))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
