@@ -20,6 +20,7 @@ from gnomon.dialects.combinators import (
     larger,
     lowered,
     lowest,
+    padded,
     require,
     require_dtype,
     smaller,
@@ -31,6 +32,8 @@ from gnomon.dialects.contract import NOT_LINEAR, Facet, Instance, MappedAxis, Op
 from gnomon.dialects.elementwise.expansion import emitted, evaluated
 from gnomon.dialects.emit import full_like, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sized_forms import compare, current_sizes
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import INEXACT, NUMERIC, TensorType, is_complex, mlir_type, type_of
 from gnomon.dialects.work_rules import WorkRule
 
@@ -122,6 +125,50 @@ def _reduce_window(
     return created.results[0]
 
 
+def _by_doubling(
+    x: ir.Value, axis: int, reverse: bool, identity: np.ndarray, combine: Rule
+) -> ir.Value:
+    """Lower to a loop of log2(n) steps, for a symbolic axis: no window has a symbolic size.
+
+    After each step, an element combines the ``distance`` elements that end at it (after W. D.
+    Hillis and G. L. Steele, Data Parallel Algorithms, 1986). The step combines it with the element
+    ``distance`` before it; before the first element is the identity.
+    """
+    type_, size = type_of(x), current_sizes()
+    n = type_.shape[axis]
+    count = type_of(size.scalar(1))
+    none = (0,) * type_.rank
+    edge = tuple(n if d == axis else 0 for d in range(type_.rank))
+
+    def not_done(distance: ir.Value, _: ir.Value) -> list[ir.Value]:
+        return [compare("LT", distance, size.scalar(n))]
+
+    def step(distance: ir.Value, found: ir.Value) -> list[ir.Value]:
+        low, high = (none, edge) if reverse else (edge, none)
+        outside = stablehlo_constant(identity)
+        wide = padded(found, outside, low, high, (1,) * type_.rank)
+        start = distance
+        if not reverse:
+            (start,) = stablehlo("subtract", [size.scalar(n), distance], [count])
+        starts = [start if d == axis else size.scalar(0) for d in range(type_.rank)]
+        (shifted,) = stablehlo(
+            "dynamic_slice", [wide, *starts], [type_], slice_sizes=INTS.encode(type_.shape)
+        )
+        # XLA's analysis of loops aborts the process on the sum of a carry with itself.
+        (doubled,) = stablehlo("multiply", [distance, size.scalar(2)], [count])
+        return [doubled, combine(shifted, found)]
+
+    created = ir.Operation.create(
+        "stablehlo.while",
+        results=[mlir_type(count), mlir_type(type_)],
+        operands=[size.scalar(1), x],
+        regions=2,
+    )
+    stablehlo_region(created.regions[0], [count, type_], not_done)
+    stablehlo_region(created.regions[1], [count, type_], step)
+    return created.results[1]
+
+
 def _cumulative(
     name: str,
     *,
@@ -167,7 +214,9 @@ def _cumulative(
         x = inst.operand
         if wide != type_.dtype:
             (x,) = stablehlo("convert", [x], [type_.with_dtype(wide)])
-        result = _reduce_window(x, params["axis"], params["reverse"], identity(wide), combine)
+        is_symbolic = is_symbolic_dim(type_.shape[params["axis"]])
+        lower_one = _by_doubling if is_symbolic else _reduce_window
+        result = lower_one(x, params["axis"], params["reverse"], identity(wide), combine)
         if wide == type_.dtype:
             return [result]
         return stablehlo("convert", [result], inst.result_types)

@@ -374,11 +374,15 @@ def may_be_zero(size: Any) -> bool:
 
 def larger(x: Any, y: Any) -> Any:
     """The maximum of two sizes; symbolic if the bounds do not decide it."""
+    if type(x) is type(y) is int:
+        return max(x, y)
     return _extremum("max", x, y)
 
 
 def smaller(x: Any, y: Any) -> Any:
     """The minimum of two sizes; symbolic if the bounds do not decide it."""
+    if type(x) is type(y) is int:
+        return min(x, y)
     return _extremum("min", x, y)
 
 

@@ -12,6 +12,7 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon.dialects.symbolic.dimension import any_symbolic, larger
 from gnomon.dialects.types import real_dtype
 from gnomon.lax._contraction import PrecisionLike
 from gnomon.lax._operands import as_shape
@@ -120,10 +121,11 @@ def _weights(
     centers = (gnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
     # The kernel that repeats edge pixels extends two pixels beyond the edges.
     margin = 2 if kernel.replicates else 0
-    pixels = np.arange(-margin, size + margin)
+    xp: Any = _arrays_of(size)
+    pixels = xp.arange(-margin, size + margin)
     weights = kernel.weight(gnp.abs(centers[None, :] - pixels.astype(dtype)[:, None]) / width)
     if kernel.replicates:
-        owners = np.eye(size, dtype=dtype)[np.clip(pixels, 0, size - 1)]
+        owners = xp.eye(size, dtype=dtype)[xp.clip(pixels, 0, xp.asarray(size - 1))]
         weights = gnp.dot(owners.T, weights, precision=lax.Precision.HIGHEST)
     total = gnp.sum(weights, axis=0, keepdims=True)
     tiny = 1000.0 * float(np.finfo(np.float32).eps)
@@ -137,13 +139,19 @@ def _weights(
     return gnp.where(inside[None, :], normalized, 0)
 
 
+def _arrays_of(*sizes: Any) -> Any:
+    """The namespace that computes arrays from sizes: NumPy, unless one of them is symbolic."""
+    return gnp if any_symbolic(sizes) else np
+
+
 def _area_weights(
     size: int, new_size: int, scale: Any, translation: Any, dtype: np.dtype[Any]
 ) -> Array:
     """The matrix, of shape ``(size, new_size)``, of means over the areas of the new pixels."""
     edges = (gnp.arange(new_size + 1, dtype=dtype) - translation) / scale
-    edges = gnp.clip(edges, 0, size)
-    pixels = np.arange(size, dtype=dtype)[:, None]
+    xp = _arrays_of(size)
+    edges = gnp.clip(edges, 0, xp.asarray(size, dtype))
+    pixels = xp.arange(size, dtype=dtype)[:, None]
     overlap = gnp.minimum(edges[None, 1:], pixels + 1) - gnp.maximum(edges[None, :-1], pixels)
     overlap = gnp.maximum(overlap, 0)
     total = gnp.sum(overlap, axis=0, keepdims=True)
@@ -257,10 +265,17 @@ def resize(
     real = real_dtype(x.dtype)
     for d, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new:
-            scale = np.float64(new / max(old, 1)).astype(real)
+            scale = _ratio(new, larger(old, 1), real)
             matrix = _matrix(chosen, old, new, scale, np.zeros((), real), antialias, real)
             x = _resample(x, d, matrix.astype(x.dtype), precision)
     return x
+
+
+def _ratio(new: Any, old: Any, dtype: np.dtype[Any]) -> Any:
+    """The quotient of two sizes as a scalar."""
+    if any_symbolic((new, old)):
+        return gnp.asarray(new, dtype) / gnp.asarray(old, dtype)
+    return np.float64(new / old).astype(dtype)
 
 
 def _nearest(image: Any, shape: Sequence[int]) -> Array:
@@ -269,8 +284,10 @@ def _nearest(image: Any, shape: Sequence[int]) -> Array:
     for d, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new:
             # The pixel that contains the center of the new one.
-            centers = (np.arange(new, dtype=np.float32) + 0.5) * np.float32(old) / np.float32(new)
-            x = gnp.take(x, np.floor(centers).astype(np.int32), axis=d)
+            xp = _arrays_of(old, new)
+            before, after = (xp.asarray(n, np.float32) for n in (old, new))
+            centers = (xp.arange(new, dtype=np.float32) + 0.5) * before / after
+            x = gnp.take(x, xp.floor(centers).astype(np.int32), axis=d)
     return x
 
 

@@ -10,6 +10,7 @@ from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.trace import concrete_value
+from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.numpy._reductions import extreme_identity
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
@@ -162,7 +163,7 @@ def _segments(
                 "pass num_segments"
             )
         num_segments = int(known.max(initial=-1)) + 1
-    num_segments = int(num_segments)
+    num_segments = num_segments if is_symbolic_dim(num_segments) else int(num_segments)
     if num_segments < 0:
         raise ValueError(f"segment_{name}: num_segments must not be negative, got {num_segments}")
 

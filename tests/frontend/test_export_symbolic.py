@@ -23,7 +23,8 @@ F32 = np.dtype(np.float32)
 def namespace(module: Any) -> SimpleNamespace:
     """The modules of gnomon or JAX that programs use."""
     names = ("numpy", "lax", "nn", "random", "grad", "vmap", "jit", "jvp", "hessian", "jacfwd")
-    return SimpleNamespace(np=module.numpy, **{n: getattr(module, n) for n in (*names, "ops")})
+    names += ("ops", "image")
+    return SimpleNamespace(np=module.numpy, **{n: getattr(module, n) for n in names})
 
 
 OURS, THEIRS = namespace(gn), namespace(jax)
@@ -242,6 +243,130 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         lambda m: lambda x, y: m.np.linalg.solve(x @ x.T + 9 * m.np.eye(x.shape[0]), y),
         ("a,a", "a"),
     ),
+    "cumulative functions": (
+        lambda m: (
+            lambda x: (
+                m.np.cumprod(x, axis=1),
+                m.lax.cummax(x, 0),
+                m.lax.cummin(x, 1, reverse=True),
+                m.lax.cumlogsumexp(x, 1),
+                m.lax.cumsum(x, 0, reverse=True),
+                m.np.cumsum((10 * x).astype(m.np.int32), axis=1),
+                m.np.cumsum(x.astype(m.np.float16), axis=0),
+            )
+        ),
+        ("b,a",),
+    ),
+    "the gradient of a cumulative sum": (
+        lambda m: m.grad(lambda x: m.np.sum(m.np.sin(m.np.cumsum(x, axis=0)))),
+        ("b,a",),
+    ),
+    "truth": (
+        lambda m: (
+            lambda x: (
+                m.np.all(x),
+                m.np.any(x, axis=1),
+                m.np.count_nonzero(x.astype(m.np.int32), axis=0),
+            )
+        ),
+        ("b,a",),
+    ),
+    "nonzero": (
+        lambda m: (
+            lambda x: (
+                m.np.nonzero(x > 0, size=3),
+                m.np.flatnonzero(x > 0, size=4, fill_value=-1),
+                m.np.where(x > 0, size=x.shape[0]),
+                m.np.argwhere(x > 0, size=4),
+            )
+        ),
+        ("b,a",),
+    ),
+    "unique": (
+        lambda m: lambda x: m.np.unique(m.np.round(x), True, True, True, size=3, fill_value=9.0),
+        ("a,b",),
+    ),
+    "membership": (
+        lambda m: (
+            lambda x, y: (
+                m.np.isin(m.np.round(x), m.np.round(y)),
+                m.np.isin(m.np.round(x), m.np.array([0.0, 1.0])),
+                m.np.isin(m.np.array([0.0, 1.0]), m.np.round(x), invert=True),
+            )
+        ),
+        ("a", "b"),
+    ),
+    "roll by sizes": (
+        lambda m: (
+            lambda x: (
+                m.np.roll(x, x.shape[0] // 2, axis=0),
+                m.np.roll(x, (x.shape[1], -1), axis=(0, 1)),
+                m.np.fft.fftshift(x),
+                m.np.fft.ifftshift(x, axes=1),
+            )
+        ),
+        ("b,a",),
+    ),
+    "split at a position": (lambda m: lambda x: m.np.split(x, [1]), ("a,b",)),
+    "segments": (
+        lambda m: (
+            lambda x: (
+                m.ops.segment_sum(x, m.np.arange(x.shape[0]) % 2, num_segments=x.shape[0]),
+                m.ops.segment_max(x, m.np.arange(x.shape[0]) // 2, num_segments=x.shape[1]),
+            )
+        ),
+        ("b,a",),
+    ),
+    "classes": (
+        lambda m: (
+            lambda x: (
+                m.nn.one_hot(m.np.arange(x.shape[0]), x.shape[1]),
+                m.nn.one_hot(m.np.arange(x.shape[0]), x.shape[0], axis=0),
+                m.np.bincount((x[0] * 2).astype(m.np.int32), length=x.shape[0]),
+            )
+        ),
+        ("b,a",),
+    ),
+    "top_k": (lambda m: lambda x: m.lax.top_k(x, 2), ("b,a",)),
+    "images of a size": (
+        lambda m: (
+            lambda x: tuple(
+                m.image.resize(x, (4, x.shape[1]), method, antialias)
+                for method in ("nearest", "linear", "cubic", "lanczos3")
+                for antialias in (True, False)
+            )
+        ),
+        ("a,b",),
+    ),
+    "images of any size": (
+        lambda m: (
+            lambda x: tuple(
+                m.image.resize(x, (x.shape[0] * 2, x.shape[1] + 1), method)
+                for method in ("nearest", "linear", "cubic", "lanczos5")
+            )
+        ),
+        ("a,b",),
+    ),
+    "joined slices": (
+        lambda m: (
+            lambda x: tuple(
+                function(each)
+                for function in (m.np.vstack, m.np.hstack, m.np.dstack, m.np.column_stack)
+                for each in (x, x[0], x[None].swapaxes(0, 1))
+            )
+        ),
+        ("b,a",),
+    ),
+    "concatenated slices": (
+        lambda m: (
+            lambda x: (
+                m.np.concatenate(x),
+                m.np.concatenate(x[:, None], axis=1),
+                m.np.concatenate(x, axis=None),
+            )
+        ),
+        ("b,a",),
+    ),
     "diagonals": (lambda m: lambda x: (m.np.trace(x), m.np.diag(m.np.diagonal(x))), ("a,a",)),
 }
 
@@ -305,6 +430,46 @@ MORE_PROGRAMS: dict[str, tuple[Any, tuple[str, ...]]] = {
             )(x),
         ),
         ("b,a",),
+    ),
+    "stacked slices": (lambda x: (gnp.stack(x, axis=1), gnp.stack(x[0])), ("b,a",)),
+    "bits": (
+        lambda x: (gnp.packbits(x > 0), gnp.packbits(x > 0, axis=0, bitorder="little")),
+        ("4*b,a+3",),
+    ),
+    "arrays that may be empty": (
+        lambda x: (
+            gnp.nonzero(x[1:] > 0, size=3, fill_value=-1),
+            gnp.isin(gnp.round(x[1:]), gnp.round(x[:1])),
+            gnp.cumsum(x[1:], axis=0),
+        ),
+        ("b,a",),
+    ),
+    "split at positions": (
+        lambda x: (
+            gnp.split(x, [1, -1]),
+            gnp.split(x, [x.shape[1], 1], axis=1),
+            gnp.array_split(x, [3, 1, 4]),
+        ),
+        ("a,b",),
+    ),
+    "as many distinct elements as rows": (
+        lambda x: gnp.unique(gnp.round(x), return_counts=True, size=x.shape[0], fill_value=9.0),
+        ("a,b",),
+    ),
+    "correlations": (lambda x: gnp.corrcoef(x), ("a,4",)),
+    "positions among sorted numbers": (
+        lambda x, y: (
+            gnp.searchsorted(gnp.sort(x), y),
+            gnp.searchsorted(gnp.sort(x), y, "right", method="sort"),
+        ),
+        ("a", "b,a"),
+    ),
+    "other methods of resizing": (
+        lambda x: tuple(
+            gn.image.resize(x, (x.shape[0] + 2, 3), method, antialias=False)
+            for method in ("area", "cubic-pytorch")
+        ),
+        ("a,b",),
     ),
     "windows padded by a size": (
         lambda x: lax.reduce_window(

@@ -12,7 +12,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
-from gnomon.dialects.symbolic.dimension import is_symbolic_dim
+from gnomon.dialects.symbolic.dimension import exceeds, is_symbolic_dim
 from gnomon.lax._operands import FLOAT, REAL, accept, argument
 from gnomon.lax._structural import canonical_axis
 
@@ -102,7 +102,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
       (Array([3., 3.], dtype=float32), Array([0, 2], dtype=int32))
     """
     x = argument("top_k", operand)
-    if any(n > _INT32.max for n in x.shape):
+    if any(exceeds(n, _INT32.max) for n in x.shape):
         raise ValueError(
             f"lax.top_k returns positions as int32, which cannot count the elements of {x.aval}"
         )

@@ -16,7 +16,7 @@ from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._diagnostics.errors import GnomonTypeError
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
-from gnomon.dialects.symbolic.dimension import as_size
+from gnomon.dialects.symbolic.dimension import as_size, larger
 from gnomon.lax._operands import argument, as_shape, same_dtype
 
 Shape = tuple[int, ...]
@@ -325,11 +325,11 @@ def pad(
             "lax.pad: padding_config must have an entry for each dimension of the operand, got "
             f"{config} for shape {x.shape}"
         )
-    low, high, interior = (tuple(operator.index(c[i]) for c in config) for i in range(3))
+    low, high, interior = (tuple(as_size(c[i]) for c in config) for i in range(3))
     if any(n < 0 for n in interior):
         raise ValueError(f"lax.pad: interior padding must not be negative, got {config}")
     sizes = tuple(
-        lo + hi + n + max(n - 1, 0) * gap
+        lo + hi + n + (larger(n - 1, 0) * gap if gap != 0 else 0)
         for n, lo, hi, gap in zip(x.shape, low, high, interior, strict=True)
     )
     if any(n < 0 for n in sizes):
@@ -337,7 +337,7 @@ def pad(
             f"lax.pad: padding_config {config} removes more elements than shape {x.shape} has: the "
             f"result would have shape {sizes}"
         )
-    if not any(low) and not any(high) and not any(interior):
+    if low == high == interior == (0,) * x.ndim:
         return x
     return bind(ops.pad, x, value, low=low, high=high, interior=interior)
 

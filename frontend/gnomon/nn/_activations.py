@@ -5,7 +5,6 @@ At kinks derivatives are those of ``jax.nn``: that of `relu` at 0 is 0.
 
 from __future__ import annotations
 
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError, warn_user
 from gnomon._tracing.trace import concrete_value, is_tracer
+from gnomon.dialects.symbolic.dimension import as_size
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy.special import logsumexp
@@ -311,7 +311,7 @@ def one_hot(
             f"one_hot takes integers, got {x.dtype.name}: this is deprecated, convert them first",
             DeprecationWarning,
         )
-    classes = index(num_classes)
+    classes = as_size(num_classes)
     place = canonical_axis(axis, x.ndim + 1)
     shape = (*x.shape[:place], classes, *x.shape[place:])
     numbers = lax.broadcasted_iota(x.dtype, shape, place)

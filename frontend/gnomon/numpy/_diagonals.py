@@ -12,15 +12,17 @@ from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike
 from gnomon._arrays.array import Array
-from gnomon._tracing.bind import bind
+from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.dimensions import ramp
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import larger, smaller
 from gnomon.dialects.types import INTEGER
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import constant_like
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import placement
 from gnomon.numpy._creation import checked_dtype, checked_shape
-from gnomon.numpy._dispatch import broadcast_to_shape
+from gnomon.numpy._dispatch import broadcast_to_shape, select_op
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._manipulation import ravel
 
@@ -83,7 +85,7 @@ def _triangle(name: str, m: Any, k: Any, op: Any) -> Array:
     if x.ndim < 2:
         raise ValueError(f"{name} takes an array of two dimensions at least, got shape {x.shape}")
     inside = _compared(op, x.shape[-2:], k)
-    return bind(ops.select, broadcast_to_shape(inside, x.shape), x, constant_like(x, 0))
+    return select_op(broadcast_to_shape(inside, x.shape), x, constant_like(x, 0))
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
@@ -109,9 +111,11 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     if x.ndim == 2:
         rows, columns = x.shape
         first_row, first_column = max(-k, 0), max(k, 0)
-        count = max(0, min(rows - first_row, columns - first_column))
-        index = np.arange(count, dtype=np.int32)
-        return getitem(x, (index + np.int32(first_row), index + np.int32(first_column)))
+        count = larger(0, smaller(rows - first_row, columns - first_column))
+        index = ramp(count).astype(np.int32)
+        found = getitem(x, (index + np.int32(first_row), index + np.int32(first_column)))
+        # Like `diagonal`, whose main diagonal of a square matrix is not weakly typed.
+        return with_weak_type(found, False) if k == 0 and rows == columns else found
     if x.ndim != 1:
         raise ValueError(f"diag takes a vector or a matrix, got shape {x.shape}")
     size = x.shape[0] + abs(k)
@@ -120,9 +124,9 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     shift = (max(k, 0), max(-k, 0), 0)
     repeated = broadcast_to_shape(lax.pad(x, zero, [shift]), (size, size))
     on_diagonal = _compared(ops.eq, (size, size), k)
-    return bind(ops.select, on_diagonal, repeated, constant_like(repeated, 0))
+    return select_op(on_diagonal, repeated, constant_like(repeated, 0))
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """A matrix with the elements of an array on its k-th diagonal."""
-    return diag(ravel(v), k)
+    return with_weak_type(diag(ravel(v), k), False)

@@ -17,6 +17,7 @@ from gnomon._arrays.annotations import ArrayLike, ArraysLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.trace import concrete_value, is_tracer
+from gnomon.dialects.symbolic.dimension import as_size
 from gnomon.dialects.types import is_integer
 from gnomon.lax._creation import converted
 from gnomon.numpy._accumulations import diff
@@ -75,7 +76,7 @@ def bincount(
         assert value is not None
         size = max(least, int(value.max()) + 1 if value.size else 0)
     else:
-        size = operator.index(length)
+        size = as_size(length)
     if weights is None:
         amounts = lax.full(numbers.shape, 1, _dtypes.default_int_dtype())
     else:

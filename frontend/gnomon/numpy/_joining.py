@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,13 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.trace import concrete_value
+from gnomon.dialects.symbolic.dimension import (
+    any_symbolic,
+    as_size,
+    is_symbolic_dim,
+    larger,
+    smaller,
+)
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
     as_array,
@@ -52,6 +60,9 @@ def concatenate(
       ValueError: there are no arrays, or they are 0-d.
       TypeError: their other dimensions differ.
     """
+    slices = _symbolic_slices(arrays)
+    if slices is not None:
+        return _joined_slices(slices, axis, dtype)
     parts = list(sequence_of_arrays("concatenate", arrays))
     if not parts:
         raise ValueError("Need at least one array to concatenate.")
@@ -76,6 +87,38 @@ def concatenate(
 concat = concatenate
 
 
+def _symbolic_slices(arrays: Any, *new_axes: tuple[int, ...]) -> Array | None:
+    """The array whose slices along a symbolic first dimension are to be joined; None for others.
+
+    Their number is not known, so they are joined by a reshape.
+
+    Args:
+      arrays: the argument of a function that joins arrays.
+      new_axes: for scalars, vectors, and so on, the dimensions of size 1 that each slice gets.
+    """
+    if not isinstance(arrays, Array) or not arrays.ndim or not is_symbolic_dim(arrays.shape[0]):
+        return None
+    rank = arrays.ndim - 1
+    if rank >= len(new_axes):
+        return arrays
+    return lax.expand_dims(arrays, tuple(d + 1 for d in new_axes[rank]))
+
+
+def _joined_slices(x: Array, axis: int | None, dtype: DTypeLike | None) -> Array:
+    """Join the slices of an array along its first dimension, as `concatenate` joins a list."""
+    if dtype is not None:
+        x = lax.convert_element_type(x, dtype)
+    if axis is None:
+        return ravel(x)
+    if x.ndim == 1:
+        raise ValueError("Zero-dimensional arrays cannot be concatenated.")
+    place = canonical_axis(axis, x.ndim - 1)
+    count, *shape = x.shape
+    order = (*range(1, place + 1), 0, *range(place + 1, x.ndim))
+    shape[place] *= count
+    return lax.reshape(x, tuple(shape), order)
+
+
 @takes_extended_arrays()
 def stack(
     arrays: ArrayLike | Sequence[ArrayLike],
@@ -90,6 +133,10 @@ def stack(
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to stack is not supported.")
+    slices = _symbolic_slices(arrays)
+    if slices is not None:
+        place = canonical_axis(axis, slices.ndim)
+        return _joined_slices(lax.expand_dims(slices, (place + 1,)), place, dtype)
     parts = [as_array("stack", x, i) for i, x in enumerate(sequence_of_arrays("stack", arrays))]
     if not parts:
         raise ValueError("Need at least one array to stack.")
@@ -102,23 +149,35 @@ def stack(
 @takes_extended_arrays()
 def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Join along the first dimension; vectors are rows."""
+    slices = _symbolic_slices(tup, (0, 1), (0,))
+    if slices is not None:
+        return _joined_slices(slices, 0, dtype)
     return concatenate([atleast_2d(x) for x in sequence_of_arrays("vstack", tup)], 0, dtype)
 
 
 @takes_extended_arrays()
 def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Join along the second dimension, vectors along the first."""
+    slices = _symbolic_slices(tup, (0,))
+    if slices is not None:
+        return _joined_slices(slices, min(slices.ndim - 2, 1), dtype)
     parts = [atleast_1d(x) for x in sequence_of_arrays("hstack", tup)]
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Join along the third dimension."""
+    slices = _symbolic_slices(tup, (0, 1, 2), (0, 2), (2,))
+    if slices is not None:
+        return _joined_slices(slices, 2, dtype)
     return concatenate([atleast_3d(x) for x in sequence_of_arrays("dstack", tup)], 2, dtype)
 
 
 def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     """Join vectors as columns, matrices along the second dimension."""
+    slices = _symbolic_slices(tup, (0, 1), (1,))
+    if slices is not None:
+        return _joined_slices(slices, 1, None)
     parts = []
     for x in sequence_of_arrays("column_stack", tup):
         array = atleast_1d(x)
@@ -161,15 +220,22 @@ def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) ->
         for i in range(count):
             cuts.append(cuts[-1] + small + (i < extra))
     else:
-        given = [
-            int(i) for i in np.asarray(concrete_value(as_operand(np.asarray(indices_or_sections))))
+        inner = [
+            smaller(larger(i + size if i < 0 else i, 0), size)
+            for i in _positions(indices_or_sections)
         ]
-        inner = [min(max(i + size if i < 0 else i, 0), size) for i in given]
         cuts = [0, *inner, size]
     parts = []
     for low, high in itertools.pairwise(cuts):
-        parts.append(lax.slice_in_dim(x, low, max(low, high), axis=place))
+        parts.append(lax.slice_in_dim(x, low, larger(low, high), axis=place))
     return parts
+
+
+def _positions(given: Any) -> list[Any]:
+    """The positions at which to split, as ints and symbolic dimensions."""
+    if isinstance(given, (list, tuple)) and any_symbolic(given):
+        return [as_size(i) for i in given]
+    return [int(i) for i in np.asarray(concrete_value(as_operand(np.asarray(given))))]
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:

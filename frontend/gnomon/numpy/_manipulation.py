@@ -62,7 +62,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding | None = 
     """Flatten ``a`` to one dimension."""
     if out_sharding is not None:
         return with_out_sharding("ravel", out_sharding, lambda x: ravel(x, order), a)
-    return reshape(a, (-1,) if as_array("ravel", a).size else (0,), order)
+    return reshape(a, (0,) if as_array("ravel", a).size == 0 else (-1,), order)
 
 
 @takes_extended_arrays()

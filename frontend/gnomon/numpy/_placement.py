@@ -350,9 +350,10 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     if axis is None:
         bits, axis = ravel(bits), 0
     bits = swapaxes(bits, axis, -1)
-    rest = -bits.shape[-1] % 8
-    bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * (bits.ndim - 1) + [(0, rest, 0)])
-    bits = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
+    *others, size = bits.shape
+    count = (size + 7) // 8
+    bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * len(others) + [(0, 8 * count - size, 0)])
+    bits = reshape(bits, (*others, count, 8))
     return swapaxes(sum_(bits << places, axis=-1, dtype=np.uint8), axis, -1)
 
 

@@ -16,8 +16,10 @@ from gnomon._arrays.concrete import ConcreteArray
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import any_symbolic
 from gnomon.dialects.types import BOOL, is_complex, is_floating, is_integer
 from gnomon.lax._creation import converted
+from gnomon.lax._operands import constant_like
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import _eager_reductions as eager
 from gnomon.numpy._arguments import as_array, axis_tuple
@@ -272,7 +274,10 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 def truth_of(name: str, a: Any) -> Array:
     x = as_array(name, a)
-    return x if x.dtype == BOOL else bind(ops.ne, x, np.zeros(x.shape, x.dtype))
+    if x.dtype == BOOL:
+        return x
+    zero = constant_like(x, 0) if any_symbolic(x.shape) else np.zeros(x.shape, x.dtype)
+    return bind(ops.ne, x, zero)
 
 
 def any(

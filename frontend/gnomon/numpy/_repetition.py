@@ -173,7 +173,7 @@ def roll(
             )
             x = lax.dynamic_slice_in_dim(concatenate([x, x], place), start, size, place)
             continue
-        cut = (-int(by)) % size
+        cut = -(by if is_symbolic_dim(by) else int(by)) % size
         if is_symbolic_dim(cut) or cut:
             left = lax.slice_in_dim(x, 0, cut, axis=place)
             x = lax.concatenate([lax.slice_in_dim(x, cut, size, axis=place), left], place)

@@ -19,6 +19,7 @@ from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import as_size, is_symbolic_dim, larger, may_be_zero
 from gnomon.dialects.types import BOOL, is_complex, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like
@@ -170,7 +171,7 @@ def nonzero(
         index_dtype = _dtypes.default_int_dtype()
         found = np.nonzero(value)
         return tuple(wrap_like(np.ascontiguousarray(i).astype(index_dtype), x) for i in found)
-    return _first_nonzero(as_bool(x), size.__index__(), fill_value)
+    return _first_nonzero(as_bool(x), as_size(size), fill_value)
 
 
 def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]:
@@ -181,31 +182,44 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
             f"nonzero: fill_value is a scalar or a tuple of {mask.ndim} of them, got {fill_value!r}"
         )
     dtype = _dtypes.default_int_dtype()
-    if not mask.size or not size:
+    if mask.size == 0 or size == 0:
         # As in JAX, the fill value is ignored for an array without elements.
         return (lax.full((size,), 0, dtype),) * mask.ndim
     held = lax.reshape(mask, (mask.size,))
     # The rank of a true element is the number of true elements before it.
     counts = lax.cumsum(converted(held, dtype))
-    total = lax.slice_in_dim(counts, mask.size - 1, mask.size)
+    if may_be_zero(mask.size):
+        total = lax.expand_dims(lax.reduce_sum(converted(held, dtype), (0,)), (0,))
+    else:
+        total = lax.slice_in_dim(counts, mask.size - 1, mask.size)
     rank = lax.iota(dtype, size)
     # Each true element writes its position to its rank; ranks out of range are dropped.
     target = bind(ops.sub, counts, constant_like(counts, 1))
-    beyond = constant_like(target, size)
+    beyond = _size_like(target, size)
     target = bind(ops.select, held, target, beyond)
     updates = IndexUpdateHelper(lax.full((size,), 0, dtype))
     positions = updates[target].set(lax.iota(dtype, mask.size), mode="drop")
     missing = bind(ops.ge, rank, broadcast_to_shape(total, (size,)))
+    if may_be_zero(mask.size):
+        is_filled = bind(ops.gt, lax.full_like(rank, mask.size), constant_like(rank, 0))
+        missing = bind(ops.and_, missing, is_filled)
     results, stride = [], mask.size
     for n, fill in zip(mask.shape, fills, strict=True):
-        stride //= n
-        along = bind(ops.div, positions, constant_like(positions, stride))
-        index = bind(ops.rem, along, constant_like(along, n))
+        # A symbolic size may be 0, by which nothing can be divided.
+        n = larger(n, 1)
+        stride = larger(stride // n, 1)
+        along = bind(ops.div, positions, _size_like(positions, stride))
+        index = bind(ops.rem, along, _size_like(along, n))
         replacement = constant_like(index, 0)
         if fill is not None:
             index, replacement = promoted_operands("nonzero", ANY_KIND, index, fill)
         results.append(bind(ops.select, missing, replacement, index))
     return tuple(results)
+
+
+def _size_like(x: Array, size: Any) -> Array:
+    """An array filled with a size, which may be symbolic; see `constant_like`."""
+    return lax.full_like(x, size) if is_symbolic_dim(size) else constant_like(x, size)
 
 
 def flatnonzero(

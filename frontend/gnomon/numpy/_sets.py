@@ -6,7 +6,6 @@ fixed length, and these functions can be traced.
 
 from __future__ import annotations
 
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.trace import concrete_value, is_tracer
+from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
 from gnomon.dialects.types import is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
@@ -43,7 +43,7 @@ def _known(name: str, *arrays: Array) -> None:
 
 
 def _static_size(size: Any) -> int | None:
-    return None if size is None else operator.index(size)
+    return None if size is None else as_size(size)
 
 
 def _filled(values: Array, count: Array, fill_value: Any) -> Array:
@@ -249,10 +249,11 @@ def isin(
         raise ValueError(f"method={method!r} is not implemented; options are {', '.join(_METHODS)}")
     shape = as_array("isin", element).shape
     x, others = (ravel(p) for p in promoted("isin", element, test_elements))
-    if not x.size or not others.size:
+    if x.size == 0 or not others.size:
         return lax.full(shape, bool(invert), np.dtype(np.bool_))
     if method == "auto":
-        method = "compare_all" if x.size * others.size <= _ALL_PAIRS else "binary_search"
+        few = surely_at_most(x.size * others.size, _ALL_PAIRS)
+        method = "compare_all" if few else "binary_search"
     if method == "compare_all":
         found = any(x[:, None] == others[None, :], 1)
     else:

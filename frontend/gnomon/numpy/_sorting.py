@@ -16,7 +16,8 @@ from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
-from gnomon.dialects.symbolic.dimension import exceeds
+from gnomon.dialects.symbolic.bounds import LARGEST
+from gnomon.dialects.symbolic.dimension import exceeds, is_symbolic_dim, larger
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._reductions import index_dtype_for
@@ -215,7 +216,7 @@ def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
 def _halving(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
     """The step of a binary search for all values at once: it halves the interval of each."""
     n, one = a.shape[0], lax.full(v.shape, 1, dtype)
-    last = lax.full(v.shape, max(n - 1, 0), dtype)
+    last = lax.full(v.shape, larger(n - 1, 0), dtype)
 
     def step(bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bounds
@@ -235,7 +236,10 @@ def _start(a: Array, v: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
 
 def _by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
     """Binary search in a loop."""
-    step, steps = _halving(a, v, side, dtype), a.shape[0].bit_length()
+    # Further steps change nothing, so that a symbolic size takes those of the largest one.
+    size = a.shape[0]
+    steps = (LARGEST if is_symbolic_dim(size) else size).bit_length()
+    step = _halving(a, v, side, dtype)
     found: Array = lax.fori_loop(0, steps, lambda _, b: step(b), _start(a, v, dtype))[0]
     return found
 
