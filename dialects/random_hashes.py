@@ -229,7 +229,7 @@ threefry4x32 = _hash_op(
     4,
     "the Threefry-4x32 hash (20 rounds) of four words under a key",
     _threefry4x32,
-    57,
+    THREEFRY_FLOPS,
 )
 
 

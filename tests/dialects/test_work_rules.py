@@ -109,7 +109,9 @@ def test_formulas(function: Callable[..., Any], flops: float) -> None:
 
 
 def test_convolutions_and_products_of_batches() -> None:
-    convolution = lambda x, w: lax.conv(x, w, (1, 1), "SAME")  # noqa: E731
+    def convolution(x: Any, w: Any) -> Any:
+        return lax.conv(x, w, (1, 1), "SAME")
+
     assert counted(convolution, IMAGES, KERNELS)[0] == 2 * (2 * 4 * 8 * 8) * (3 * 3 * 3)
     batch = np.ones((5, 6, 4), "f4")
     assert counted(lambda a: a @ a.mT, batch)[0] == 2 * 5 * 6 * 6 * 4
