@@ -73,6 +73,15 @@ class Body:
         for i in reversed(range(count, len(self.block.arguments))):
             self.block.erase_argument(i)
 
+    def rearrange_arguments(self, order: Sequence[int], types: Sequence[TensorType]) -> None:
+        """Replace the arguments by new ones of ``types``; argument ``i`` becomes ``order[i]``."""
+        replaced = self.arguments
+        arguments = [self.add_argument(type_) for type_ in types]
+        for argument, position in zip(replaced, order, strict=True):
+            argument.replace_all_uses_with(arguments[position])
+        for _ in replaced:
+            self.block.erase_argument(0)
+
     def replace_results(self, results: Sequence[ir.Value]) -> None:
         """Yield ``results`` instead of the current results."""
         location = self.terminator.location
@@ -83,6 +92,12 @@ class Body:
         """Attach the block to an empty region and return the body there."""
         self.block.append_to(region)
         return Body(region.blocks[0])
+
+    @property
+    def text(self) -> str:
+        """The text of a detached body, without locations; equal for bodies that do the same."""
+        assert self._holder is not None
+        return self._holder.get_asm(enable_debug_info=False, assume_verified=True)
 
     @property
     def arguments(self) -> list[ir.Value]:

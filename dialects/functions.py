@@ -49,8 +49,8 @@ class Program:
 
     All functions of one traced program are in one module; `add` makes names unique.
 
-    Several threads may use one program: a function that `vjp` returns has one, and eager code keeps
-    those of loops and branches. Eager code adds functions to it and expands its transformations.
+    Several threads may use one program: a function that `vjp` returns has one. Eager code adds
+    functions to it and expands its transformations.
 
     Attributes:
       lock: held while a function is added, changed, erased, read or imported by another program.

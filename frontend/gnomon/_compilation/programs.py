@@ -16,7 +16,7 @@ from gnomon._compilation.shardings import RequestedShardings
 from gnomon._compilation.tiered import TieredEntry
 from gnomon._native import UNCACHED, SignatureCache
 from gnomon._sharding.device import Device
-from gnomon._tracing import evaluation, on_device, on_mesh, partitioned, region_cache
+from gnomon._tracing import evaluation, on_device, on_mesh, partitioned
 from gnomon._tracing.bind import operand_of
 from gnomon._tracing.cache import TraceCache
 from gnomon._tracing.trace import Tracer
@@ -67,7 +67,6 @@ def clear_caches() -> None:
         traces.clear()
     forget_signatures()
     evaluation.clear_caches()
-    region_cache.clear()
     on_device.clear_caches()
     on_mesh.clear_caches()
     partitioned.clear_caches()

@@ -17,6 +17,15 @@ __all__ = ["TraceCache"]
 _MAX_PROGRAMS = 64
 
 
+def _is_nested() -> bool:
+    """Whether the program of another jitted function is being traced.
+
+    Of nested jitted functions only the outermost is cached: with a copy at each level, memory would
+    be quadratic in the depth.
+    """
+    return state.staging is not None and state.staging.in_jit
+
+
 class TraceCache:
     """Traced programs by signature.
 
@@ -48,7 +57,7 @@ class TraceCache:
         """
         cached = self._known.get(key)
         if cached is None:
-            if state.staging is not None:
+            if _is_nested():
                 traced = trace()  # `_trace` would only call it, from one more frame.
             else:
                 traced, is_kept = self._trace(key, trace)
@@ -72,9 +81,7 @@ class TraceCache:
     def _trace(self, key: Any, trace: Callable[[], Traced]) -> tuple[Traced, bool]:
         """Trace the function; return it and whether it was cached."""
         questions = state.platform_questions
-        # Of nested jitted functions only the outermost is cached: with a copy at each level, memory
-        # would be quadratic in the depth.
-        is_inner = state.staging is not None
+        is_inner = _is_nested()
         traced = trace()
         if is_inner:
             return traced, False

@@ -1,26 +1,25 @@
-"""A cache of the transformations that eager code applies.
+"""A cache of the transformations, loops and branches that eager code evaluates.
 
-``grad(f)(x)`` outside of `jit` traces ``f`` at each call, as JAX does, since the Python code may
-behave differently each time. Usually it does not. So the text of the traced function is the key of
-the derived program, which is prepared for evaluation and has its compiled parts. For a function
-that `jit` traced and cached, the key holds its program and name instead of its text.
+``grad(f)(x)`` and ``scan(f, x)`` outside of `jit` trace ``f`` at each call, since the Python code
+may behave differently each time. Usually it does not. So the text of the traced function is the key
+of the program that is prepared for evaluation, with its derived and its compiled parts. For a
+function that `jit` traced and cached, the key holds its program and name instead of its text.
 """
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
+from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
 
-__all__ = ["Run", "clear", "give_back", "key_of", "take"]
+__all__ = ["Run", "clear", "give_back", "key_of", "key_of_bodies", "take"]
 
-Run = Callable[..., list[np.ndarray]]
-"""A prepared evaluation, from arrays to arrays."""
+Run = Any
+"""What is prepared: a function from arrays to arrays, or a list of them for the bodies of an op."""
 
 # The number of entries: a few megabytes for programs of a hundred ops.
 _MAX_RUNS = 128
@@ -45,7 +44,7 @@ def key_of(
         # A callback may hold any object, which must not outlive the program.
         return None
     with program.lock:
-        functions = _contents(program, name)
+        functions = _contents(program, [name])
     key = (transformation, name, tuple(types), tuple(params.items()), tuple(functions.items()))
     try:
         hash(key)
@@ -54,10 +53,30 @@ def key_of(
     return key
 
 
-def _contents(program: Program, name: str) -> dict[str, Any]:
-    """What a function and those that it calls are made of: their text, or where they come from."""
+def key_of_bodies(program: Program, bodies: Sequence[Body]) -> Hashable | None:
+    """The key of the detached bodies of an op; None if they cannot be cached.
+
+    Args:
+      program: the program that holds the functions that the bodies call.
+      bodies: the bodies.
+    """
+    if program.callbacks:
+        return None
+    texts = tuple([body.text for body in bodies])
+    with program.lock:
+        functions = _contents(program, [name for text in texts for name in _symbols(text)])
+    return texts, tuple(functions.items())
+
+
+def _symbols(text: str) -> list[str]:
+    """The names of the functions that a text refers to."""
+    return [quoted or plain for quoted, plain in _SYMBOL.findall(text)]
+
+
+def _contents(program: Program, names: Sequence[str]) -> dict[str, Any]:
+    """What functions and those that they call are made of: their text, or where they come from."""
     functions: dict[str, Any] = {}
-    pending = [name]
+    pending = list(names)
     while pending:
         current = pending.pop()
         if current in functions or current not in program:
@@ -68,7 +87,7 @@ def _contents(program: Program, name: str) -> dict[str, Any]:
             continue
         text = program.function(current).get_asm(enable_debug_info=False, assume_verified=True)
         functions[current] = text
-        pending += [quoted or plain for quoted, plain in _SYMBOL.findall(text)]
+        pending += _symbols(text)
     return functions
 
 

@@ -28,7 +28,6 @@ from gnomon._tracing.explicit import retyped
 from gnomon._tracing.inspections import any_inspections, report_shardings
 from gnomon._tracing.on_device import place_of, run_program
 from gnomon._tracing.on_mesh import run_program_on_mesh
-from gnomon._tracing.region_cache import Regions
 from gnomon._tracing.shardings import mesh_of, program_shardings, propagated, sharding_in
 from gnomon._tracing.stack import active, innermost_level, innermost_trace
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
@@ -222,6 +221,7 @@ def trace_function(
         sources=sources,
         names=names,
         differentiates=transformation in DIFFERENTIATIONS,
+        jitted=transformation == "jit",
         program=program,
         parent=innermost_trace(),
         level=innermost_level() + 1,
@@ -264,7 +264,7 @@ def evaluate_op(
     arrays: Sequence[Any] = [concrete_value(o) for o in operands] if _on_host(place) else operands
     types = [TensorType(a.shape, a.dtype) for a in arrays]
     key = None
-    if _is_cached(op, operands, place):
+    if op.full_name in TRANSFORMATIONS and _is_cached(operands, place):
         key = eager_cache.key_of(program, op.full_name, name, types, params)
         run = None if key is None else eager_cache.take(key)
         if key is not None and run is not None:
@@ -288,11 +288,10 @@ def evaluate_op(
     return _on_place(results, place, shardings)
 
 
-def _is_cached(op: Op, operands: Sequence[Any], place: Place | None) -> bool:
-    """Whether to cache an evaluation: that of a transformation on the host, outside of traces."""
+def _is_cached(operands: Sequence[Any], place: Place | None) -> bool:
+    """Whether to cache an evaluation: on the host, outside of traces."""
     return (
-        op.full_name in TRANSFORMATIONS
-        and innermost_trace() is None
+        innermost_trace() is None
         and _on_host(place)
         # An error of a value check names the line of this call.
         and not config.checks_values
@@ -383,18 +382,13 @@ def bind_bodies(
     operands: Sequence[Any],
     bodies: Sequence[Body],
     params: dict[str, Any],
-    regions: Regions | None = None,
 ) -> list[Any]:
     """Apply an op with bodies to arrays: evaluated, or emitted.
 
     Args:
       op, program, operands, bodies, params: the op; ``program`` has the functions that it calls.
-      regions: the traced functions that the bodies are made of, if they may be kept.
     """
     trace = trace_for(operands)
-    is_kept = regions is not None and regions.is_kept
-    if is_kept and (trace is not None or not _on_host(place_of(operands, op.full_name))):
-        bodies = [body.clone() for body in bodies]  # the op takes over the bodies
     if trace is not None:
         values = trace.emit(lambda *arguments: op.build(arguments, params, bodies), operands)
         return [trace.tracer(v) for v in values]
@@ -419,21 +413,24 @@ def bind_bodies(
             shardings = _known_shardings(program, main, operands, place)
         finally:
             program.erase(main)
-    prepared = None if regions is None else regions.take_runs()
+    key = eager_cache.key_of_bodies(program, bodies) if _is_cached(operands, place) else None
+    prepared: Any = None if key is None else eager_cache.take(key)
     if prepared is None:
         run = evaluator(program)
         prepared = [run.prepare(body) for body in bodies]
     arrays = [concrete_value(o) for o in operands]
     with np.errstate(all="ignore"):
         results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
-    if regions is not None:
-        regions.give_back(prepared)
+    if key is not None:
+        eager_cache.give_back(key, prepared)
     return _on_place(results, place, shardings)
 
 
 def rearranged(body: Body, order: Sequence[int], types: Sequence[TensorType]) -> Body:
-    """A body whose argument ``order[i]`` is argument ``i`` of ``body``; its others are unused."""
-    return Body.build(types, lambda *arguments: body.inline([arguments[i] for i in order]))
+    """The body, with arguments of ``types`` of which ``order[i]`` replaces its argument ``i``."""
+    if list(order) != list(range(len(types))):
+        body.rearrange_arguments(order, types)
+    return body
 
 
 def match_dtype(x: Array, aval: ShapedArray) -> Array:

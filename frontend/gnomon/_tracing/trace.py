@@ -69,6 +69,7 @@ class Trace:
       sources: the arrays that are passed for the arguments, where there are any.
       names: names of the arguments in messages.
       differentiates: whether the traced function is differentiated.
+      in_jit: whether `jit` traces the function, or one that calls it.
       members: the `MemberValues` of a `shard_map` whose values are known while tracing, or None.
       made: weak references to its tracers, under `check_tracer_leaks`.
     """
@@ -83,6 +84,7 @@ class Trace:
         "captures",
         "differentiates",
         "finished",
+        "in_jit",
         "ip",
         "level",
         "made",
@@ -104,6 +106,7 @@ class Trace:
         sources: Sequence[Array | None] | None = None,
         names: Sequence[str] | None = None,
         differentiates: bool = False,
+        jitted: bool = False,
         program: Program | None = None,
         parent: Trace | None = None,
         level: int = 1,
@@ -118,6 +121,7 @@ class Trace:
         self.sources = sources
         self.names = names
         self.differentiates = differentiates
+        self.in_jit: bool = jitted or (parent is not None and parent.in_jit)
         self.captures: list[Array] = []
         self.finished = False
         self.members: Any = None

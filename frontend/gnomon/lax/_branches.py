@@ -22,9 +22,7 @@ from gnomon._tracing.function import (
     rearranged,
     with_avals,
 )
-from gnomon._tracing.region_cache import traced_regions
 from gnomon._tracing.trace import concrete_value
-from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_floating, is_integer
@@ -140,31 +138,20 @@ def _branch(
     chooses = index.aval.vma
     leaves = varying(leaves, chooses)
     avals = [leaf.aval for leaf in leaves]
-
-    def trace() -> list[Traced]:
-        program = Program()  # holds all branches and the functions that they call
-        return [trace_body(branch, what, tree, avals, program) for branch in branches]
-
-    regions, traced = traced_regions(what, branches, (tree, tuple(avals)), trace)
+    program = Program()  # holds the functions that the branches call
+    traced = [trace_body(branch, what, tree, avals, program) for branch in branches]
     _check_branches(what, branches, traced)
     captures: dict[int, Array] = {id(c): c for t in traced for c in t.captures}
     position = {key: len(leaves) + i for i, key in enumerate(captures)}
     types = [a.type for a in avals] + [c.aval.type for c in captures.values()]
-
-    def make() -> list[Body]:
-        bodies = []
-        for t in traced:
-            order = [*range(len(leaves)), *(position[id(c)] for c in t.captures)]
-            bodies.append(rearranged(t.body, order, types))
-            if chooses:
-                drop_casts(t.program, bodies[-1], chooses)
-        return bodies
-
-    bodies = regions.bodies(make)
+    bodies = []
+    for t in traced:
+        order = [*range(len(leaves)), *(position[id(c)] for c in t.captures)]
+        bodies.append(rearranged(t.body, order, types))
+        if chooses:
+            drop_casts(t.program, bodies[-1], chooses)
     outer = varying(list(captures.values()), chooses)
-    results = bind_bodies(
-        ops.switch, traced[0].program, [index, *leaves, *outer], bodies, {}, regions
-    )
+    results = bind_bodies(ops.switch, traced[0].program, [index, *leaves, *outer], bodies, {})
     out_avals = [aval.update(vma=aval.vma | chooses) for aval in traced[0].avals]
     return tree_util.tree_unflatten(traced[0].tree, with_avals(results, out_avals))
 

@@ -25,7 +25,6 @@ from gnomon._tracing.function import (
     trace_function,
     with_avals,
 )
-from gnomon._tracing.region_cache import Regions, traced_regions
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon._transformations.vmap import vmap
 from gnomon.dialects.emit import ops
@@ -145,15 +144,13 @@ def scan(
         )
     )
 
-    def trace() -> tuple[Regions, Traced, int]:
+    def trace() -> tuple[Traced, int]:
         avals = [c.aval for c in carry]
         avals += [_slice_aval(x.aval) for x in slices]
-        regions, (traced,) = traced_regions(
-            "scan", [f], (in_tree, tuple(avals)), lambda: [_trace_pair(f, in_tree, avals)]
-        )
-        return regions, traced, traced.extra[0].num_leaves
+        traced = _trace_pair(f, in_tree, avals)
+        return traced, traced.extra[0].num_leaves
 
-    regions, traced, count = trace()
+    traced, count = trace()
     for _ in carry:
         if count != len(carry):
             break
@@ -161,14 +158,14 @@ def scan(
         if promoted is None:
             break
         carry = promoted
-        regions, traced, count = trace()
+        traced, count = trace()
     out_carry_tree, _ = traced.extra
     in_avals = [c.aval for c in carry]
     _check_carry("scan", carry_tree, in_avals, out_carry_tree, traced.avals[:count])
 
     slice_types = [x.aval.update(shape=x.shape[1:]).type for x in slices]
     types = [*(a.type for a in in_avals), *slice_types]
-    bodies = regions.bodies(lambda: [captures_first(traced, types)])
+    bodies = [captures_first(traced, types)]
     params = {
         "consts": len(traced.captures),
         "carry": len(carry),
@@ -177,7 +174,7 @@ def scan(
         "unroll": int(unroll),
     }
     operands = [*traced.captures, *carry, *slices]
-    results = bind_bodies(ops.scan, traced.program, operands, bodies, params, regions)
+    results = bind_bodies(ops.scan, traced.program, operands, bodies, params)
     stacked = [_stacked_aval(aval, steps) for aval in traced.avals[count:]]
     outs = with_avals(results, [*traced.avals[:count], *stacked])
     # If the function returns a list instead of a tuple, so does the scan.
@@ -311,19 +308,14 @@ def while_loop(
     carry, tree = leaves_of(init_val, "while_loop's init_val")
     in_tree = tree_util.tree_structure((init_val,))
 
-    def trace() -> tuple[Regions, list[Traced]]:
+    def trace() -> list[Traced]:
         avals = [c.aval for c in carry]
+        body = trace_body(body_fun, "while_loop", in_tree, avals)
+        if body.tree != tree or any(starmap(_differ, zip(avals, body.avals, strict=True))):
+            return [body]  # an error, or the body is traced again
+        return [body, trace_body(cond_fun, "while_loop", in_tree, avals, body.program)]
 
-        def trace_both() -> list[Traced]:
-            body = trace_body(body_fun, "while_loop", in_tree, avals)
-            if body.tree != tree or any(starmap(_differ, zip(avals, body.avals, strict=True))):
-                return [body]  # an error, or the body is traced again
-            return [body, trace_body(cond_fun, "while_loop", in_tree, avals, body.program)]
-
-        key = in_tree, tuple(avals)
-        return traced_regions("while_loop", [body_fun, cond_fun], key, trace_both)
-
-    regions, (traced, *rest) = trace()
+    traced, *rest = trace()
     for _ in carry:
         if traced.tree != tree:
             break
@@ -331,7 +323,7 @@ def while_loop(
         if promoted is None:
             break
         carry = promoted
-        regions, (traced, *rest) = trace()
+        traced, *rest = trace()
     avals = [c.aval for c in carry]
     _check_carry("while_loop", tree, avals, traced.tree, traced.avals)
     (condition,) = rest
@@ -341,10 +333,10 @@ def while_loop(
         shown = condition.avals[0] if len(condition.avals) == 1 else condition.tree
         raise TypeError(f"while_loop: cond_fun must return a boolean scalar, got {shown}")
     types = [a.type for a in avals]
-    bodies = regions.bodies(lambda: [captures_first(p, types) for p in (condition, traced)])
+    bodies = [captures_first(p, types) for p in (condition, traced)]
     params = {"cond_consts": len(condition.captures), "body_consts": len(traced.captures)}
     operands = [*condition.captures, *traced.captures, *carry]
-    results = bind_bodies(ops.while_, traced.program, operands, bodies, params, regions)
+    results = bind_bodies(ops.while_, traced.program, operands, bodies, params)
     # If members may stop after different numbers of steps, the results vary over their axes.
     decides = condition.avals[0].vma
     final = [aval.update(vma=aval.vma | decides) for aval in traced.avals]
