@@ -16,6 +16,14 @@ uint64_t bits(double value) {
     return result;
 }
 
+// Whether equal objects of exactly this type cannot be distinguished.
+bool is_plain(PyTypeObject *type) {
+    return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBytes_Type ||
+           type == &PyFunction_Type || type == &PyMethod_Type || type == &PyType_Type;
+}
+
+PyObject *comparison_function = nullptr; // lives as long as the process
+
 } // namespace
 
 uint64_t strict_hash(PyObject *object) {
@@ -60,10 +68,23 @@ bool strict_equal(PyObject *a, PyObject *b) {
                 return false;
         return true;
     }
-    int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+    int equal;
+    if (!comparison_function || is_plain(type)) {
+        equal = PyObject_RichCompareBool(a, b, Py_EQ);
+    } else {
+        PyObject *given[] = {a, b};
+        nb::object result = nb::steal(PyObject_Vectorcall(comparison_function, given, 2, nullptr));
+        equal = result.is_valid() ? PyObject_IsTrue(result.ptr()) : -1;
+    }
     if (equal == -1)
         nb::raise_python_error();
     return equal == 1;
+}
+
+void set_comparison(nb::object comparison) {
+    PyObject *old = comparison_function;
+    comparison_function = comparison.release().ptr();
+    Py_XDECREF(old);
 }
 
 } // namespace gnomon

@@ -17,10 +17,14 @@ inline uint64_t mix(uint64_t seed, uint64_t value) {
 // Python's hash and `==`, but stricter, because two values that a program can distinguish must not
 // share an executable. Types must be the same (`1`, `1.0` and `True` differ), and floats are
 // compared bit by bit (`0.0` and `-0.0` differ, a NaN equals itself). Both rules apply inside
-// tuples.
+// tuples, and inside whatever `set_comparison` looks into.
 //
 // Either function may run Python code, and throws nanobind::python_error if that code raises.
 uint64_t strict_hash(PyObject *object);
 bool strict_equal(PyObject *a, PyObject *b);
+
+// Sets the function that compares two different objects of one type, for types that this file does
+// not know. The default is `==`.
+void set_comparison(nanobind::object comparison);
 
 } // namespace gnomon

@@ -1,6 +1,7 @@
 // The Python module gnomon._native.
 
 #include "dispatcher.h"
+#include "equality.h"
 #include "exit.h"
 #include "uncleared_memory.h"
 
@@ -151,7 +152,7 @@ the leaves of the dynamic arguments (positional ones first, then by keyword in s
 key for which to insert an entry, or None if a leaf is UNCACHED.
 
 Static arguments and the context (any hashable object that the program depends on) are compared by
-type, hash and equality; floats bit by bit.
+`strictly_equal`.
 
 Raises:
   NonHashableStaticArgumentError: a static argument cannot be hashed; the message names it.
@@ -165,6 +166,18 @@ Raises:
         .def_prop_ro("hits", &SignatureCache::hits, "The number of lookups that found an entry.")
         .def_prop_ro("misses", &SignatureCache::misses,
                      "The number of lookups of cacheable calls that found no entry.");
+
+    m.def(
+        "strictly_equal", [](nb::handle a, nb::handle b) { return strict_equal(a.ptr(), b.ptr()); },
+        "a"_a.none(), "b"_a.none(),
+        R"(Whether no program can distinguish two objects.
+
+Types must be the same, and floats are compared bit by bit, also inside tuples and inside whatever
+the function of `set_comparison` looks into.)");
+    m.def("set_comparison", set_comparison, "comparison"_a,
+          R"(Sets the function that compares two different objects of one type.
+
+It is not called for numbers, strings, functions, classes and tuples. The default is `==`.)");
 
     m.def(
         "runtime_generation", [] { return Launcher::generation; },

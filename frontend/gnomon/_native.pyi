@@ -52,6 +52,12 @@ class SignatureCache:
     def misses(self) -> int:
         """The number of lookups of cacheable calls that found no entry."""
 
+def strictly_equal(a: object | None, b: object | None) -> bool:
+    """Whether no program can distinguish two objects."""
+
+def set_comparison(comparison: Callable[[Any, Any], bool]) -> None:
+    """Sets the function that compares two different objects of one type."""
+
 def runtime_generation() -> int:
     """A number that changes when programs must be loaded again."""
 

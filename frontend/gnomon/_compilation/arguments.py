@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import optree
 
 from gnomon import tree_util
-from gnomon._arrays.array import Array
+from gnomon._compilation.static_data import copied
 from gnomon._tracing.function import has_float0, name_of, without_float0
 from gnomon._trees.flatten import flatten_one_level
 
-__all__ = ["ArgumentRoles", "Call", "check_arguments", "flatten_argument", "structure_key"]
+__all__ = ["ArgumentRoles", "Call", "check_arguments", "flatten_argument"]
 
-_CUSTOM = int(optree.PyTreeKind.CUSTOM)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -204,50 +201,8 @@ def flatten_argument(tree: Any) -> tuple[tuple[Any, ...], Hashable] | None:
     try:
         hash(data)
     except TypeError:
-        data = StaticData(data)
+        data = copied(data)
     return children, data
-
-
-def structure_key(tree: Any) -> Hashable:
-    """A key of a tree's structure that stays the same if its static data change later."""
-    nodes = tree._nodes()
-    try:
-        hash(tuple(data for kind, _, data, *_ in nodes if kind == _CUSTOM))
-    except TypeError:
-        return StaticData(nodes)
-    return tree
-
-
-class StaticData:
-    """A copy of static data that cannot be hashed, such as a dictionary.
-
-    The data is copied because it is part of the key of a compiled program, and the original may
-    change after the call. All instances have the same hash, so a lookup compares them.
-    """
-
-    __slots__ = ("_data",)
-
-    def __init__(self, data: Any) -> None:
-        self._data = copy.deepcopy(data)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StaticData) and _same(self._data, other._data)
-
-    def __hash__(self) -> int:
-        return hash(StaticData)
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether static data are equal; arrays are compared by dtype, shape and elements."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_same(value, b[key]) for key, value in a.items())
-    if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, (np.ndarray, Array)):
-        return a.dtype == b.dtype and np.array_equal(np.asarray(a), np.asarray(b), equal_nan=False)
-    return bool(a == b)
 
 
 def check_arguments(call: Call, fun: Callable[..., Any], type_of: Callable[[Any], Any]) -> None:

@@ -13,7 +13,7 @@ from gnomon import tree_util
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, explicit_sharding
 from gnomon._arrays.concrete import committed_device
-from gnomon._compilation.arguments import ArgumentRoles, Call, check_arguments, structure_key
+from gnomon._compilation.arguments import ArgumentRoles, Call, check_arguments
 from gnomon._compilation.entry import CheckedEntry, Entry
 from gnomon._compilation.log import (
     level_of_messages,
@@ -27,6 +27,7 @@ from gnomon._compilation.programs import abstractify, programs_of
 from gnomon._compilation.progress import explained
 from gnomon._compilation.shardings import RequestedShardings, Shardings, no_requested_shardings
 from gnomon._compilation.stages import TracedFunction, aval_of
+from gnomon._compilation.static_data import static_key, structure_key
 from gnomon._compilation.tiered import TieredEntry
 from gnomon._config.current import config
 from gnomon._native import Dispatcher
@@ -364,11 +365,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
 
     def _memo_key(self, call: Call, avals: list[ShapedArray]) -> Any:
         """A key of everything that the traced program depends on."""
-        # Types and signs are part of the key: 1 == True and 0.0 == -0.0, but the programs differ.
-        statics = tuple(
-            (name, type(value), value, repr(value) if isinstance(value, (float, complex)) else None)
-            for name, value in (*call.static_args.items(), *call.static_kwargs.items())
-        )
+        statics = static_key((*call.static_args.items(), *call.static_kwargs.items()))
         # Rules of custom derivatives are traced for as many derivatives as may still be taken.
         order = differentiation_order()
         axes = tuple((axis.name, axis.size) for axis in state.axes)

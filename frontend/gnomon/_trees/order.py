@@ -7,60 +7,61 @@ its arguments nor its results may depend on the order of the first call: keys ar
 
 from __future__ import annotations
 
-import collections
 from typing import Any
 
 import optree
 
-from gnomon._trees.registry import NAMESPACE, is_container
+from gnomon._native import strictly_equal
+from gnomon._trees.registry import is_container
 
 __all__ = ["sorted_dictionaries"]
 
-_LEAF = optree.treespec_leaf(namespace=NAMESPACE)
+_DICT = int(optree.PyTreeKind.DICT)
 
-# Structures of Python's containers only, since these keep nothing but their keys alive. The same
-# structures recur, and a look-up costs a tenth of a transformation.
-_known: dict[optree.PyTreeSpec, optree.PyTreeSpec] = {}
+# For structures of Python's containers only, since these keep nothing but their keys alive: the
+# keys, and the result. The keys are compared, because `{1: x}` and `{True: x}` have equal
+# structures.
+_known: dict[optree.PyTreeSpec, tuple[Any, optree.PyTreeSpec]] = {}
 _KNOWN_SIZE = 1024
 
 
 def sorted_dictionaries(spec: optree.PyTreeSpec) -> optree.PyTreeSpec:
     """The same structure, but it unflattens to dictionaries with sorted keys."""
+    state: Any = spec.__getstate__()
+    nodes = state[0]
+    # Dictionaries have their sorted keys, tuples and lists have nothing.
+    data = [node[2] for node in nodes if node[2] is not None]
+    if not data:
+        return spec
+    keys = tuple([tuple(part) if type(part) is list else part for part in data])
     try:
         found = _known.get(spec)
     except TypeError:  # the data of a node is not hashable
-        return optree.treespec_transform(spec, _sorted_node)
-    if found is not None:
-        return found
-    plain = True
-
-    def node(one_level: optree.PyTreeSpec) -> optree.PyTreeSpec:
-        nonlocal plain
-        plain = plain and is_container(one_level.type)
-        return _sorted_node(one_level)
-
-    result = optree.treespec_transform(spec, node)
-    if plain:
+        found = None
+    if found is not None and strictly_equal(found[0], keys):
+        return found[1]
+    result = _sorted(spec, state)
+    if all(is_container(node[4]) for node in nodes):
         if len(_known) >= _KNOWN_SIZE:
             _known.clear()
-        _known[spec] = result
+        _known[spec] = keys, result
     return result
 
 
-def _sorted_node(one_level: optree.PyTreeSpec) -> optree.PyTreeSpec:
-    """The same node with leaves as children; the keys of a dictionary are in the leaves' order."""
-    kind = one_level.type
-    if kind is not dict and kind is not collections.defaultdict:
-        return one_level
-    keys = one_level.entries()
-    try:
-        sorted(keys)
-    except TypeError as error:
-        raise ValueError(
-            f"the keys of a dictionary in a tree must be sortable, got {keys}: {error}"
-        ) from None
-    children: Any = dict.fromkeys(keys, _LEAF)
-    if kind is dict:
-        return optree.treespec_dict(children, namespace=NAMESPACE)
-    example: Any = one_level.unflatten(children)
-    return optree.treespec_defaultdict(example.default_factory, children, namespace=NAMESPACE)
+def _sorted(spec: optree.PyTreeSpec, state: Any) -> optree.PyTreeSpec:
+    nodes = list(state[0])
+    for i, node in enumerate(nodes):
+        inserted = node[-1]  # the keys of a dictionary in the order of insertion
+        if inserted is None:
+            continue
+        keys = node[2] if node[0] == _DICT else node[2][1]  # after a `defaultdict`'s factory
+        try:
+            sorted(keys)
+        except TypeError as error:
+            raise ValueError(
+                f"the keys of a dictionary in a tree must be sortable, got {keys}: {error}"
+            ) from None
+        nodes[i] = (*node[:-1], dict.fromkeys(keys))
+    result = optree.PyTreeSpec.__new__(optree.PyTreeSpec)
+    result.__setstate__((tuple(nodes), *state[1:]))  # type: ignore[attr-defined]
+    return result
