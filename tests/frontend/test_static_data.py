@@ -115,6 +115,10 @@ def test_equality_of_other_objects() -> None:
     # A field that the class does not compare is not compared here either.
     assert strictly_equal(Frozen(1, "a"), Frozen(1, "b"))
     assert strictly_equal(NOON.isoformat, NOON.isoformat)
+    structures = [tree_util.tree_structure({"a": Box(0, v)}) for v in (0.0, -0.0, 0, (0.0,))]
+    for i, a in enumerate(structures):
+        for j, b in enumerate(structures):
+            assert strictly_equal((copy.deepcopy(a),), (b,)) == (i == j)
     assert not strictly_equal(None, ())
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import ExtendedArray
 from gnomon._native import set_comparison, strictly_equal
+from gnomon._trees.flatten import PyTreeDef
 
 __all__ = ["StaticData", "copied", "static_key", "structure_key"]
 
@@ -54,16 +55,20 @@ def copied(data: Any) -> StaticData:
     return StaticData(copy.deepcopy(data), 0)
 
 
-def structure_key(tree: Any) -> StaticData:
+def structure_key(tree: PyTreeDef) -> StaticData:
     """A key for the structure of a tree; it stays the same if static data change later."""
-    nodes = tuple(
-        (kind, arity, tuple(data) if type(data) is list else data, type_)
-        for kind, arity, data, _, type_, *_ in tree._nodes()
-    )
+    nodes = _nodes(tree)
     try:
         return static_key(nodes)
     except TypeError:
         return copied(nodes)
+
+
+def _nodes(tree: PyTreeDef) -> tuple[Any, ...]:
+    return tuple(
+        (kind, arity, tuple(data) if type(data) is list else data, type_)
+        for kind, arity, data, _, type_, *_ in tree._nodes()
+    )
 
 
 # Immutable objects whose ``==`` ignores some of what they hold. ``repr`` shows everything.
@@ -89,6 +94,8 @@ def _equal(a: Any, b: Any) -> bool:
         return a.dtype == b.dtype and strictly_equal(a.words, b.words)
     if isinstance(a, Array):
         return a.aval == b.aval and strictly_equal(np.asarray(a), np.asarray(b))
+    if isinstance(a, PyTreeDef):
+        return strictly_equal(_nodes(a), _nodes(b))
     if isinstance(a, (float, complex)):
         return _bits(a) == _bits(b)
     if a != b:
