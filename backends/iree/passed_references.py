@@ -1,25 +1,32 @@
-"""Copies of references, so that no branch of a program passes one twice.
+"""Copies of references, so that no branch of a program passes one that is needed elsewhere.
 
 At a branch, IREE 3.13's virtual machine copies references into the registers of the arguments of
-the next block, and moves each one out of its register at its last use. It omits the copy of a
-reference that is in the right register already. If the branch passes the same reference to another
-argument too, this other use is the last one, and moves the reference out of that register. Then the
-argument is null: a call fails with ``ref is null``, or a kernel gets no buffer.
+the next block, and moves each one out of its register at its last use. It lets an argument have the
+register of the reference that one of the branches passes, which saves a copy. This loses references
+in two cases. Then an argument is null, and a call fails with ``ref is null`` or a kernel gets no
+buffer; or an argument is another buffer.
+
+- The branch passes the same reference to another argument too. This other use is the last one, and
+  moves the reference out of the shared register.
+- The reference is used after the branch. Other branches overwrite the shared register, and of both
+  values that are in it, the first one to be used for the last time takes the reference away.
 
 A branch of a program passes the same buffer twice if several results of a conditional or of a loop
-are in one buffer, where the compiler puts them if it can.
+are in one buffer, where the compiler puts them if it can. A part of that buffer that does not
+depend on the conditional is used after it.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gnomon.backends.iree.compiler_ir import CompilerIR
 
-__all__ = ["copy_repeated"]
+__all__ = ["copy_passed"]
 
 # A copy: which of the two is selected makes no difference. Both are used later, by the branch, so
 # the selection moves neither.
@@ -28,8 +35,8 @@ _ZERO = "vm.module @m { vm.func private @f() { %zero = vm.const.i32.zero vm.retu
 _REFERENCES = ("!vm.ref<", "!vm.buffer", "!vm.list")
 
 
-def copy_repeated(ir: CompilerIR, module: int) -> None:
-    """Give each branch of a program a copy of a reference for all but one of its uses, in place.
+def copy_passed(ir: CompilerIR, module: int) -> None:
+    """Make each branch of a program pass references that nothing else needs, in place.
 
     Args:
       ir: access to the program.
@@ -52,7 +59,7 @@ def _copy_in_function(ir: CompilerIR, function: int) -> None:
     zero = 0
     for block in blocks:
         branch = ir.terminator(block)
-        for index in _repeated(ir, branch):
+        for index in _needed(ir, branch):
             zero = zero or _zero(ir, blocks[0])
             value = ir.operands(branch)[index]
             copy = ir.create(_SELECT, [value], [zero, value, value], {}, location_of=branch)
@@ -60,30 +67,48 @@ def _copy_in_function(ir: CompilerIR, function: int) -> None:
             ir.set_operand(branch, index, ir.results(copy)[0])
 
 
-def _repeated(ir: CompilerIR, branch: int) -> list[int]:
-    """The indices of operands that are references which the branch passes to a block before."""
+def _needed(ir: CompilerIR, branch: int) -> list[int]:
+    """The indices of operands of a branch that are references which something else needs."""
     operands = ir.operands(branch)
-    repeated = []
-    for group in _groups(ir, branch, len(operands)):
+    needed = []
+    for group, targets in _groups(ir, branch, len(operands)):
         seen: set[int] = set()
         for index in group:
             value = operands[index]
-            if value in seen and ir.type_text(value).startswith(_REFERENCES):
-                repeated.append(index)
+            if ir.type_text(value).startswith(_REFERENCES) and (
+                value in seen or _is_used_from(ir, value, targets)
+            ):
+                needed.append(index)
             seen.add(value)
-    return repeated
+    return needed
 
 
-def _groups(ir: CompilerIR, branch: int, count: int) -> list[range]:
-    """The indices of the operands that a branch passes to one block, for each of its blocks."""
-    name = ir.name(branch)
+def _is_used_from(ir: CompilerIR, value: int, blocks: Sequence[int]) -> bool:
+    """Whether a value is used on a path that begins with a block, before it is defined again."""
+    defining = ir.block_of_value(value)
+    using = {ir.block_of(user) for user, _ in ir.uses(value)}
+    pending = list(blocks)
+    seen = {defining}
+    while pending:
+        block = pending.pop()
+        if block not in seen:
+            if block in using:
+                return True
+            seen.add(block)
+            pending += ir.successors(block)
+    return False
+
+
+def _groups(ir: CompilerIR, branch: int, count: int) -> list[tuple[range, list[int]]]:
+    """The indices of the operands that a branch passes to one block, with that block."""
+    name, targets = ir.name(branch), ir.successors(ir.block_of(branch))
     if name == "vm.br":
-        return [range(count)]
+        return [(range(count), targets)]
     if name == "vm.cond_br":
         taken = 1 + ir.segment_size(branch, 1)
-        return [range(1, taken), range(taken, count)]
+        return [(range(1, taken), targets[:1]), (range(taken, count), targets[1:])]
     # The operands for each case of a table are not told apart, which costs a copy at most.
-    return [range(count)] if name == "vm.br_table" else []
+    return [(range(count), targets)] if name == "vm.br_table" else []
 
 
 def _zero(ir: CompilerIR, entry: int) -> int:

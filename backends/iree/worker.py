@@ -212,8 +212,11 @@ def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> _Facts
             with _stage("in-place"):
                 _load_module("in_place").copy_updated_buffers(ir, module)
             _load_module("cloned_kernels").separate_results(ir, module)
+            _load_module("stored_bools").separate_bytes(ir, module)
             count = _count_kernels(ir, module)
             host_control = _has_host_control(ir, module)
+            if host_control:
+                _load_module("host_reads").wait_for_carries(ir, module)
         if count < _KERNELS_TO_PART:
             own.discard(KERNELS_APART)
         elif KERNELS_APART in own:
@@ -252,7 +255,7 @@ def _generate(
         if facts.host_control:
             _run_phases(ir, invocation, after, _HOST_CODE_PHASE)
             with ir.module_of(invocation._inv_p) as module:
-                _load_module("passed_references").copy_repeated(ir, module)
+                _load_module("passed_references").copy_passed(ir, module)
             after = _HOST_CODE_PHASE
         _run_phases(ir, invocation, after, _END)
     finally:

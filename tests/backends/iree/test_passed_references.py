@@ -1,4 +1,4 @@
-"""Branches that pass one buffer to several arguments of a block: none of them may lose it."""
+"""Branches that pass a buffer which something else needs too: none may lose it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
+from gnomon.backends.iree import passed_references
+from tests.backends.iree.test_in_place_pass import parsed
 
 # What a step makes of each array; the results of its last kernel share a buffer.
 STEPS = [
@@ -97,3 +99,80 @@ def test_a_loop_whose_carry_holds_an_array_twice() -> None:
         return lax.while_loop(lambda c: gnp.abs(c[1]).max() + c[0] < 5, turn, (0, x, x, x))[1:]
 
     _check(f, (np.linspace(0, 1, 9, dtype=np.float32),))
+
+
+def test_a_buffer_that_a_branch_passes_is_used_after_it() -> None:
+    """The first result shares a buffer with those that one side passes on."""
+
+    def f(x: Any) -> Any:
+        def failed(failure: Any, *values: Any) -> Any:
+            return gn.pure_callback(lambda _, *values: values, values, failure, *values)
+
+        values = gnp.float32(0), gnp.float32(1), gnp.cumsum(x), gnp.sin(x)
+        failure = x[0] < 0
+        return gnp.cos(x), *lax.cond(failure, failed, lambda _, *v: v, failure, *values)
+
+    x = np.arange(1, 4, dtype=np.float32)
+    _check(f, (x,))
+    _check(f, (-x,))
+
+
+USED = {
+    # Nothing needs %a after the branch, which passes it once.
+    "once": ("vm.br ^end(%a : !vm.buffer)", "", 0),
+    "twice": ("vm.br ^two(%a, %a : !vm.buffer, !vm.buffer)", "", 1),
+    "after": ("vm.br ^end(%a : !vm.buffer)", "%u = vm.call @use(%a) : (!vm.buffer) -> i32", 1),
+    "twice and after": (
+        "vm.br ^two(%a, %a : !vm.buffer, !vm.buffer)",
+        "%u = vm.call @use(%a) : (!vm.buffer) -> i32",
+        2,
+    ),
+    # The loop defines it anew.
+    "in a loop": ("vm.br ^again(%a : !vm.buffer)", "", 0),
+    "in a loop and after": (
+        "vm.br ^around(%a : !vm.buffer)",
+        "%u = vm.call @use(%a) : (!vm.buffer) -> i32",
+        1,
+    ),
+    # The last iteration passes %x to the end, other iterations read it.
+    "in other iterations": (
+        "%u = vm.call @use(%x) : (!vm.buffer) -> i32\nvm.br ^again(%a : !vm.buffer)",
+        "",
+        0,
+    ),
+    "a number": ("vm.br ^number(%n : i32)", "%u = vm.call @number(%n) : (i32) -> i32", 0),
+}
+CODE = """
+vm.module @m {{
+  vm.import private @make(%n: i32) -> !vm.buffer
+  vm.import private @use(%a: !vm.buffer) -> i32
+  vm.import private @number(%n: i32) -> i32
+  vm.func private @f(%n: i32, %b: !vm.buffer) -> !vm.buffer {{
+    vm.br ^again(%b : !vm.buffer)
+  ^again(%x: !vm.buffer):
+    %a = vm.call @make(%n) : (i32) -> !vm.buffer
+    vm.cond_br %n, ^here, ^end(%x : !vm.buffer)
+  ^here:
+    {branch}
+  ^around(%y: !vm.buffer):
+    vm.cond_br %n, ^here, ^end(%y : !vm.buffer)
+  ^number(%i: i32):
+    vm.fail %i, "none"
+  ^two(%p: !vm.buffer, %q: !vm.buffer):
+    vm.br ^end(%p : !vm.buffer)
+  ^end(%result: !vm.buffer):
+    {after}
+    vm.return %result : !vm.buffer
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("name", USED)
+def test_references_that_are_copied(name: str) -> None:
+    branch, after, count = USED[name]
+    with parsed(CODE.format(branch=branch, after=after)) as (ir, module, _):
+        before = sum(ir.name(op) == "vm.select.ref" for op in ir.nested(module))
+        passed_references.copy_passed(ir, module)
+        copies = sum(ir.name(op) == "vm.select.ref" for op in ir.nested(module))
+        assert copies - before == count
