@@ -223,6 +223,9 @@ def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> _Facts
             tell({"announced": count})
         _run_phases(ir, invocation, _KERNELS_FORMED, _MEMORY_PLANNED)
         with ir.module_of(invocation._inv_p) as module:
+            if host_control:
+                with _stage("memory"):
+                    _load_module("written_memory").check(ir, module)
             if ALLOCATE_AT_THE_CALL in own:
                 _load_module("allocations").allocate_at_the_call(ir, module)
             _load_module("planned_memory").record(ir, module)
