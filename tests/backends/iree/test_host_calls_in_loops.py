@@ -241,7 +241,7 @@ ALONE: dict[str, tuple[Callable[[], Any], Any]] = {
     "number": (lambda: repeated(incremented, gnp.float32(1)), F32(4)),
     "iota": (lambda: repeated(incremented, gnp.arange(4.0)), np.arange(3.0, 7, dtype=F32)),
     "reshaped": (
-        lambda: repeated(incremented, gnp.ones(4, "i8").reshape(2, 2)),
+        lambda: repeated(incremented, gnp.ones(4, np.int8).reshape(2, 2)),
         np.full((2, 2), 4, np.int8),
     ),
     "solve": (
