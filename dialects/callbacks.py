@@ -25,6 +25,7 @@ from gnomon.dialects.contract import EXPANDED, NOT_LINEAR, ZERO_TANGENT, Instanc
 from gnomon.dialects.emit import at_dim, broadcast_new_dim, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, type_of
+from gnomon_runtime.booleans import zero_or_one
 
 VMAP_METHODS = (
     "sequential",
@@ -89,12 +90,14 @@ def call_back(
       number: the number of the callback.
       given: the types of the results that the program expects.
       arrays: the operands; the callback gets copies, because the program owns their memory.
+    Returns:
+      Copies of the results, because the function may write to their memory in a later call.
 
     Raises:
       RuntimeError: a result does not have the declared type.
     """
     results = callback_of(number).function(*(np.array(a) for a in arrays))
-    values = [np.asarray(r) for r in results]
+    values = [zero_or_one(np.array(r)) for r in results]
     if len(values) != len(given):
         raise RuntimeError(
             f"a callback returned {len(values)} arrays where {len(given)} were promised"

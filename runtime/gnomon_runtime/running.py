@@ -19,6 +19,7 @@ from iree.runtime import version as runtime_version
 
 from gnomon_runtime import artifact as artifacts
 from gnomon_runtime.artifact import Artifact, Entry, Module, TensorType
+from gnomon_runtime.booleans import zero_or_one
 from gnomon_runtime.devices import Array, Device, device_of, forks
 from gnomon_runtime.dtypes import FLOAT0, dtype_named
 from gnomon_runtime.errors import (
@@ -423,7 +424,8 @@ def _as_array(leaf: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
     if not hasattr(leaf, "__array__") and not hasattr(leaf, "__dlpack__"):
         return None
     array: np.ndarray[Any, Any] = np.asarray(leaf)
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return zero_or_one(native)
 
 
 def _runtime_version() -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gnomon_runtime.booleans import zero_or_one
 from gnomon_runtime.errors import CheckpointError
 from gnomon_runtime.writing import write_file
 
@@ -71,7 +72,7 @@ def _read(path: str | os.PathLike[str], name: str, entry: Any, body: bytes) -> n
         raise CheckpointError(
             f"{path}: {name} of {kind}{shape} has bytes {first} to {last} of {len(body)}"
         )
-    return np.frombuffer(body[first:last], dtype).reshape(shape)
+    return zero_or_one(np.frombuffer(body[first:last], dtype).reshape(shape))
 
 
 def write_safetensors(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:

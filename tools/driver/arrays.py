@@ -25,6 +25,7 @@ from gnomon.tools.driver.errors import ComparisonError, DriverError, UsageError
 from gnomon.tools.driver.programs import Leaf
 from gnomon.tools.driver.safetensors import read_safetensors, write_safetensors
 from gnomon.tools.driver.specifications import DTYPES
+from gnomon_runtime.booleans import zero_or_one
 from gnomon_runtime.writing import write_file
 
 __all__ = ["Difference", "compare", "read_arrays", "read_inputs", "write_arrays"]
@@ -51,9 +52,9 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     try:
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.ndarray):
-            return {"": found}
+            return {"": zero_or_one(found)}
         with found:
-            return {name: found[name] for name in found.files}
+            return {name: zero_or_one(found[name]) for name in found.files}
     except (EOFError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DriverError(f"{path}: {error}") from error
 

@@ -12,6 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gnomon_runtime.booleans import zero_or_one
+
 __all__ = ["export_capsule", "import_capsule"]
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -135,4 +137,5 @@ def import_capsule(external: Any, copy: bool | None = None) -> np.ndarray[Any, A
     value = np.from_dlpack(_CapsuleExporter(capsule, (device[0], device[1])))
     if is_bfloat16:
         value = value.view(_BFLOAT16)
+    value = zero_or_one(value)
     return value.copy() if copy else value

@@ -20,6 +20,7 @@ from gnomon._arrays.dtypes import (
     is_python_scalar,
 )
 from gnomon._config.current import config
+from gnomon_runtime.booleans import zero_or_one
 
 __all__ = [
     "canonical_view",
@@ -132,6 +133,8 @@ def refuse_masks(x: Any) -> None:
 def canonical_view(x: Any) -> np.ndarray[Any, Any]:
     """A NumPy array or scalar as an array of canonical dtype, without a copy where possible.
 
+    The bytes of booleans become 0 or 1.
+
     Raises:
       TypeError: its dtype is not of numbers or booleans.
       ValueError: it is a masked array.
@@ -151,7 +154,7 @@ def canonical_view(x: Any) -> np.ndarray[Any, Any]:
     if canonical is not dtype and canonical != dtype:
         with np.errstate(all="ignore"):
             return value.astype(canonical)
-    return value
+    return zero_or_one(value)
 
 
 def is_writable(value: np.ndarray[Any, Any]) -> bool:

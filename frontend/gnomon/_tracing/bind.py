@@ -37,6 +37,7 @@ from gnomon._tracing.shardings import sharded_results
 from gnomon._tracing.stack import state
 from gnomon._tracing.trace import Trace, Tracer, concrete_value
 from gnomon.dialects.contract import Op
+from gnomon_runtime.booleans import zero_or_one
 
 __all__ = ["as_operand", "bind", "operand_of", "trace_for", "varying", "with_weak_type"]
 
@@ -157,7 +158,7 @@ def operand_of(x: Any) -> Array:
         if not _dtypes.is_supported(dtype):
             raise TypeError(f"a NumPy array of dtype {x.dtype} is not an array of numbers")
         # A copy, as the caller may write to the NumPy array, and an Array never changes.
-        return wrap_unspread(np.array(x, dtype))
+        return wrap_unspread(zero_or_one(np.array(x, dtype)))
     if _dtypes.is_python_scalar(x):
         return wrap_unspread(host_values.scalar_to_numpy(x), True)
     convert = getattr(x, "__jax_array__", None) or getattr(x, "__gnomon_array__", None)

@@ -33,6 +33,7 @@ from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import as_shape, constant_like
 from gnomon.numpy._arguments import as_array
+from gnomon_runtime.booleans import zero_or_one
 
 # The number of arrays to join at a time: an op of thousands of operands is slow to compile.
 _JOINED_AT_ONCE = 16
@@ -187,7 +188,7 @@ def _of_numpy(value: Any, dtype: DType | None) -> Array:
         return result if dtype is None else converted(result, dtype)
     host_values.refuse_masks(value)
     # Convert from the full precision of the NumPy array, which may have 64 bits.
-    exact = wrap(np.asarray(value, value.dtype.newbyteorder("=")))
+    exact = wrap(zero_or_one(np.asarray(value, value.dtype.newbyteorder("="))))
     return converted(exact, dtype)
 
 
@@ -211,7 +212,7 @@ def _of_sequence(value: Any, dtype: DType | None) -> Array:
         return with_weak_type(_joined(value, dtype), False)
     try:
         with np.errstate(all="ignore"):
-            exact = np.asarray(value)
+            exact = zero_or_one(np.asarray(value))
             if exact.dtype.kind in "biufc":
                 return wrap(exact.astype(dtype) if exact.dtype != dtype else exact)
             return wrap(np.asarray(value, dtype=dtype))

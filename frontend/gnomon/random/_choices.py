@@ -18,6 +18,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_floating, is_integer
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
+from gnomon.numpy._sorting import searchsorted
 from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
@@ -247,13 +248,7 @@ def _by_probability(
     sums = lax.cumsum(weights)
     unit = unit_interval(key, shape, dtype)
     drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
-    # The number of sums below a draw is its position among them.
-    grid = (*shape, count)
-    below = lax.lt(
-        lax.broadcast_in_dim(sums, grid, (len(shape),)),
-        lax.broadcast_in_dim(drawn, grid, tuple(range(len(shape)))),
-    )
-    return lax.reduce_sum(bind(ops.convert, below, dtype=int_dtype), (len(shape),))
+    return lax.convert_element_type(searchsorted(sums, drawn), int_dtype)
 
 
 # ------------------------------------------------------------------------------------------ orders
