@@ -18,7 +18,7 @@ from gnomon._diagnostics.errors import GnomonTypeError
 from gnomon._tracing.bind import as_operand, bind
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
-from gnomon.dialects.symbolic.dimension import as_size
+from gnomon.dialects.symbolic.dimension import as_size, exceeds
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -218,3 +218,14 @@ def constant_like(x: Array, value: Any) -> Array:
     """An array filled with one value, with the shape, dtype and weak type of ``x``."""
     scalar = wrap(np.asarray(value).astype(x.dtype), x.aval.weak_type)
     return (repeated if isinstance(x, PlacedArray) else broadcast)(scalar, x.shape)
+
+
+def widened(index: Array, *sizes: Any) -> Array:
+    """Indices in a dtype that holds the sizes that they are compared with, of 32 bits at least.
+
+    A size that is converted to a narrower dtype wraps around: 300 becomes 44 as int8.
+    """
+    dtype = np.dtype(np.int32) if index.dtype.itemsize < 4 else index.dtype
+    if any(exceeds(size, np.iinfo(dtype).max) for size in sizes):
+        dtype = np.dtype(np.int64)
+    return index if index.dtype == dtype else bind(ops.convert, index, dtype=dtype)

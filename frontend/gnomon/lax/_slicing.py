@@ -17,7 +17,7 @@ from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import as_size, is_symbolic_dim
-from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype
+from gnomon.lax._operands import INTEGERS, argument, constant_like, same_dtype, widened
 from gnomon.lax._structural import canonical_axis, expand_dims, ints, squeeze
 
 
@@ -162,15 +162,13 @@ def _start_indices(
     if any(s.dtype != dtype for s in strong):
         given = ", ".join(s.dtype.name for s in scalars)
         raise TypeError(f"lax.{function}: start indices must have one dtype, got {given}")
-    wide = np.dtype(np.int32) if dtype.itemsize < 4 else dtype
     return [
-        _from_start(_as_dtype(s, wide), n, flag)
+        _from_start(widened(_as_dtype(s, dtype), *x.shape), n, flag)
         for s, n, flag in zip(scalars, x.shape, flags, strict=True)
     ]
 
 
 def _as_dtype(index: Array, dtype: np.dtype[Any]) -> Array:
-    # A narrow index type may not hold the sizes that the index is compared with.
     return index if index.dtype == dtype else bind(ops.convert, index, dtype=dtype)
 
 

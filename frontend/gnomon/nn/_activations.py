@@ -16,6 +16,7 @@ from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError, warn_user
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.symbolic.dimension import as_size
+from gnomon.lax._operands import widened
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy.special import logsumexp
@@ -312,6 +313,8 @@ def one_hot(
             DeprecationWarning,
         )
     classes = as_size(num_classes)
+    if not gnp.issubdtype(x.dtype, gnp.inexact):
+        x = widened(x, classes)
     place = canonical_axis(axis, x.ndim + 1)
     shape = (*x.shape[:place], classes, *x.shape[place:])
     numbers = lax.broadcasted_iota(x.dtype, shape, place)

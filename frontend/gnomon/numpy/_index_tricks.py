@@ -14,6 +14,9 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.stack import ensure_compile_time_eval
+from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
+from gnomon.lax._creation import converted
+from gnomon.lax._operands import widened
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import array, asarray
 from gnomon.numpy._creation import ones
@@ -305,19 +308,23 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
       >>> gnp.unravel_index(gnp.array([1, 5]), (2, 3))
       (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
     """
-    left = as_array("unravel_index", indices)
+    flat = as_array("unravel_index", indices)
     given: Any = shape
     sizes = list(given) if hasattr(given, "__iter__") else [given]
     if any(np.ndim(s) != 0 for s in sizes):
         raise ValueError("unravel_index: the shape must be a scalar or a sequence of integers")
+    sizes = [s if isinstance(s, Array) else as_size(s) for s in sizes]
+    known = [s for s in sizes if not isinstance(s, Array)]
+    left = widened(flat, *known)
     found: list[Any] = []
     for size in reversed(sizes):
         left, part = divmod_(left, size)
         found.insert(0, part)
     above = left > 0
     below = left < -1 if not _dtypes.issubdtype(left.dtype, np.unsignedinteger) else False
+    fits = all(surely_at_most(size - 1, _dtypes.iinfo(flat.dtype).max) for size in known)
     return tuple(
-        where(above, size - 1, where(below, 0, part))
+        converted(where(above, size - 1, where(below, 0, part)), flat.dtype if fits else left.dtype)
         for size, part in zip(sizes, found, strict=True)
     )
 
@@ -364,6 +371,7 @@ def ravel_multi_index(
         )
     if any(not _dtypes.issubdtype(x.dtype, np.integer) for x in parts):
         raise TypeError("ravel_multi_index takes integers only")
+    parts = [widened(x, n) for x, n in zip(parts, shape, strict=True)]
     if mode == "raise":
         # The bool of a traced array raises an error that says what to do.
         if any(bool(any_((x < 0) | (x >= n))) for x, n in zip(parts, shape, strict=True)):

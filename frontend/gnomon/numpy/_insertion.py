@@ -17,9 +17,11 @@ from gnomon._tracing.trace import concrete_value
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
+from gnomon.numpy._indexing import normalized_index
 from gnomon.numpy._joining import concatenate
 from gnomon.numpy._manipulation import broadcast_to, moveaxis, ravel
-from gnomon.numpy._reductions import sum as total
+from gnomon.numpy._selection import clip
+from gnomon.numpy._sorting import method_for, searchsorted
 from gnomon.numpy._taking import take
 
 __all__ = ["delete", "insert"]
@@ -34,15 +36,12 @@ def _static(obj: ArrayLike | slice) -> Any:
 
 
 def _positions(obj: ArrayLike | slice, size: int, last: int) -> Array:
-    """Traced positions as int32, counted from the start and clamped to the bounds."""
+    """Traced positions, counted from the start and clamped to the bounds."""
     assert not isinstance(obj, slice), "a slice is static"
     index = as_array("obj", obj, 1)
     if index.dtype.kind not in "iu":
         raise TypeError(f"traced positions must be integers, got dtype {index.dtype}")
-    index = ravel(converted(index, np.dtype(np.int32)))
-    zero = lax.full_like(index, 0)
-    index = lax.select(lax.lt(index, zero), lax.add(index, lax.full_like(index, size)), index)
-    return lax.clamp(zero, index, lax.full_like(index, last))
+    return clip(as_operand(normalized_index(ravel(index), size, True)), 0, last)
 
 
 def _places(count: int) -> Array:
@@ -50,11 +49,8 @@ def _places(count: int) -> Array:
 
 
 def _at_or_before(positions: Array, places: Array) -> Array:
-    """For each index, the number of positions that are at most this index."""
-    shape = (places.shape[0], positions.shape[0])
-    rows = lax.broadcast_in_dim(places, shape, (0,))
-    columns = lax.broadcast_in_dim(positions, shape, (1,))
-    return total(lax.le(columns, rows), 1, dtype=np.int32)
+    """For each index, the number of sorted positions that are at most this index."""
+    return searchsorted(positions, places, "right", method=method_for(positions, places))
 
 
 def delete(
@@ -130,8 +126,10 @@ def insert(
     new = broadcast_to(new, (*x.shape[:place], count, *x.shape[place + 1 :]))
     joined = concatenate([x, new], place)
     if static is not None:
-        empty = np.asarray(static, np.int64) if wanted == 0 else static
-        places = np.insert(np.arange(size), empty, np.arange(size, size + count))
+        if wanted == 0 or np.asarray(static).dtype.kind in "iu":
+            # NumPy adds the size to the positions, in their dtype.
+            static = np.asarray(static, np.int64)
+        places = np.insert(np.arange(size), static, np.arange(size, size + count))
         return take(joined, places, place)
     index = _positions(where, size, size)
     if wanted == 1:

@@ -17,7 +17,7 @@ from gnomon._config.current import config
 from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.dimensions import ramp
 from gnomon._tracing.stack import staging
-from gnomon.dialects.symbolic.dimension import larger, smaller
+from gnomon.dialects.symbolic.dimension import as_size, larger, smaller
 from gnomon.dialects.types import BOOL
 from gnomon.lax._contraction import PrecisionLike
 from gnomon.lax._structural import canonical_axis
@@ -313,6 +313,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         raise ValueError("diagonal requires an array of at least two dimensions.")
     moved = moveaxis(x, (axis1, axis2), (-2, -1))
     rows, columns = moved.shape[-2:]
+    offset = as_size(offset)
     length = larger(0, smaller(rows + min(offset, 0), columns - max(offset, 0)))
     places = ramp(length)
     index = (..., places + max(-offset, 0), places + max(offset, 0))

@@ -15,7 +15,7 @@ from gnomon._arrays.annotations import ArrayLike, ArraysLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.trace import concrete_value
-from gnomon.lax._operands import as_tuple
+from gnomon.lax._operands import as_tuple, widened
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple
@@ -80,7 +80,7 @@ def put(
         raise ValueError(f"put: mode must be None, 'clip' or 'wrap', got {mode!r}")
     if not x.size or not indices.size or not values.size:
         return x
-    places = ravel(indices)
+    places = widened(ravel(indices), x.size)
     if mode == "clip":
         places = clip(places, 0, x.size - 1)
     elif mode == "wrap":
@@ -192,6 +192,7 @@ def choose(a: ArrayLike, choices: ArraysLike, out: None = None, mode: str = "rai
     if not _dtypes.issubdtype(index.dtype, np.integer):
         raise ValueError("choose: a must be of an integer type")
     count = len(arrays)
+    index = widened(index, count)
     if mode == "raise":
         if bool(any_((index < 0) | (index >= count))):
             raise ValueError(f"choose: an entry is not in [0, {count})")

@@ -15,8 +15,7 @@ from gnomon._tracing.bind import as_operand, bind
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
-from gnomon.lax._creation import converted
-from gnomon.lax._operands import as_tuple
+from gnomon.lax._operands import as_tuple, widened
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
     as_array,
@@ -25,6 +24,7 @@ from gnomon.numpy._arguments import (
 )
 from gnomon.numpy._joining import concatenate
 from gnomon.numpy._manipulation import broadcast_to, ravel, reshape, transpose
+from gnomon.numpy._sorting import method_for, searchsorted
 from gnomon.numpy._taking import take
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile"]
@@ -73,14 +73,10 @@ def repeat(
     counts = as_operand(repeats if not isinstance(repeats, (list, tuple)) else np.asarray(repeats))
     size = x.shape[place]
     if is_tracer(counts) and total_repeat_length is not None:
-        ends = lax.cumsum(broadcast_to(counts, (size,)))
-        places = lax.iota(np.int32, total_repeat_length)
-        rows = lax.ge(
-            broadcast_to(reshape(places, (-1, 1)), (total_repeat_length, size)),
-            broadcast_to(converted(ends, np.dtype(np.int32)), (total_repeat_length, size)),
-        )
-        index = lax.reduce_sum(lax.convert_element_type(rows, np.int32), (1,))
-        index = lax.min(index, lax.full_like(index, size - 1))
+        # The source of a place is the number of elements whose repetitions end before it.
+        ends = lax.cumsum(widened(broadcast_to(counts, (size,)), total_repeat_length))
+        places = lax.iota(ends.dtype, total_repeat_length)
+        index = searchsorted(ends, places, "right", method=method_for(ends, places))
         return take(x, index, place, mode="clip")
     values = np.asarray(concrete_value(counts) if not is_tracer(counts) else counts.numpy_value())
     if values.ndim == 0 or values.size == 1:
@@ -167,10 +163,9 @@ def roll(
         if size == 0:
             continue
         if is_tracer(by):
-            start = lax.rem(
-                lax.sub(lax.full_like(by, size), lax.rem(by, lax.full_like(by, size))),
-                lax.full_like(by, size),
-            )
+            by = widened(by, 2 * size)
+            whole = lax.full_like(by, size)
+            start = lax.rem(lax.sub(whole, lax.rem(by, whole)), whole)
             x = lax.dynamic_slice_in_dim(concatenate([x, x], place), start, size, place)
             continue
         cut = -(by if is_symbolic_dim(by) else int(by)) % size

@@ -17,7 +17,7 @@ from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.trace import concrete_value, is_tracer
-from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
+from gnomon.dialects.symbolic.dimension import as_size
 from gnomon.dialects.types import is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
@@ -28,7 +28,7 @@ from gnomon.numpy._manipulation import moveaxis, ravel
 from gnomon.numpy._ranges import arange
 from gnomon.numpy._reductions import any
 from gnomon.numpy._selection import isnan, nonzero, where
-from gnomon.numpy._sorting import argsort, searchsorted, sort
+from gnomon.numpy._sorting import argsort, method_for, searchsorted, sort
 
 
 def _known(name: str, *arrays: Array) -> None:
@@ -221,7 +221,6 @@ def unique_values(
 
 # -------------------------------------------------------------------------------------- membership
 
-_ALL_PAIRS = 1 << 16
 _METHODS = ("auto", "compare_all", "binary_search", "sort")
 
 
@@ -252,8 +251,7 @@ def isin(
     if x.size == 0 or not others.size:
         return lax.full(shape, bool(invert), np.dtype(np.bool_))
     if method == "auto":
-        few = surely_at_most(x.size * others.size, _ALL_PAIRS)
-        method = "compare_all" if few else "binary_search"
+        method = method_for(others, x)
     if method == "compare_all":
         found = any(x[:, None] == others[None, :], 1)
     else:

@@ -17,7 +17,7 @@ from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.bounds import LARGEST
-from gnomon.dialects.symbolic.dimension import exceeds, is_symbolic_dim, larger
+from gnomon.dialects.symbolic.dimension import exceeds, is_symbolic_dim, larger, surely_at_most
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._reductions import index_dtype_for
@@ -25,7 +25,6 @@ from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._joining import concatenate
 from gnomon.numpy._manipulation import broadcast_to, ravel
-from gnomon.numpy._repetition import flip
 from gnomon.numpy._selection import where
 
 
@@ -283,6 +282,16 @@ _SEARCHES: dict[str, Callable[[Array, Array, str, np.dtype[Any]], Array]] = {
 }
 
 
+# Up to this number of pairs, comparing all is faster than a search in a loop.
+_ALL_PAIRS = 1 << 16
+
+
+def method_for(elements: Array, values: Array) -> str:
+    """The fastest method of `searchsorted` whose memory is bounded."""
+    few = surely_at_most(elements.size * values.size, _ALL_PAIRS)
+    return "compare_all" if few else "scan"
+
+
 def searchsorted(
     a: ArrayLike,
     v: ArrayLike,
@@ -358,7 +367,7 @@ def digitize(
     return where(
         edges[-1] >= edges[0],
         searchsorted(edges, values, side, method=how),
-        edges.shape[0] - searchsorted(flip(edges), values, side, method=how),
+        edges.shape[0] - searchsorted(lax.rev(edges, (0,)), values, side, method=how),
     )
 
 
@@ -367,6 +376,7 @@ __all__ = [
     "argsort",
     "digitize",
     "lexsort",
+    "method_for",
     "partition",
     "searchsorted",
     "sort",

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
-from gnomon._tracing.bind import as_operand
 from gnomon._tracing.dimensions import ramp
-from gnomon._tracing.trace import concrete_value, is_tracer
-from gnomon.lax._creation import converted
+from gnomon.dialects.symbolic.dimension import larger
+from gnomon.lax._operands import widened
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import (
     as_array,
 )
+from gnomon.numpy._division import mod
 from gnomon.numpy._manipulation import broadcast_shapes, broadcast_to, ravel
+from gnomon.numpy._selection import clip
 
 __all__ = ["take", "take_along_axis"]
 
@@ -53,15 +51,10 @@ def take(
     place = canonical_axis(axis, x.ndim)
     size = x.shape[place]
     if mode == "wrap":
-        if is_tracer(index):
-            wide = lax.full_like(index, size)
-            index = lax.rem(lax.add(lax.rem(index, wide), wide), wide)
-        else:
-            index = as_operand(np.asarray(concrete_value(index)) % max(size, 1))
+        index = mod(widened(index, size), larger(size, 1))
     elif mode == "clip" and size:
         # As in NumPy, negative positions are out of bounds, too.
-        bounds = [converted(as_operand(n), index.dtype) for n in (0, size - 1)]
-        index = lax.clamp(bounds[0], index, bounds[1])
+        index = clip(widened(index, size), 0, size - 1)
     elif mode not in (None, "fill", "clip", "promise_in_bounds"):
         raise ValueError(f"take: mode must be 'fill', 'clip' or 'wrap', got {mode!r}")
     chosen = "fill" if mode is None else "clip" if mode == "wrap" else mode

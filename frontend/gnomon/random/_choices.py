@@ -18,7 +18,7 @@ from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_floating, is_integer
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
-from gnomon.numpy._sorting import searchsorted
+from gnomon.numpy._sorting import method_for, searchsorted
 from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
@@ -248,7 +248,8 @@ def _by_probability(
     sums = lax.cumsum(weights)
     unit = unit_interval(key, shape, dtype)
     drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
-    return lax.convert_element_type(searchsorted(sums, drawn), int_dtype)
+    index = searchsorted(sums, drawn, method=method_for(sums, drawn))
+    return lax.convert_element_type(index, int_dtype)
 
 
 # ------------------------------------------------------------------------------------------ orders
