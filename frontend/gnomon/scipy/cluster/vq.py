@@ -6,6 +6,7 @@ import gnomon.numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import promoted
+from gnomon.scipy._blocks import map_in_blocks
 
 __all__ = ["vq"]
 
@@ -37,5 +38,10 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
         x, codes = x[:, None], codes[:, None]
     if x.ndim != 2:
         raise ValueError(f"ndim different than 1 or 2 are not supported, got shape {x.shape}")
-    distances = gnp.linalg.norm(x[:, None] - codes[None], axis=-1)
-    return gnp.argmin(distances, -1), gnp.min(distances, -1)
+
+    def nearest(row: Array) -> tuple[Array, Array]:
+        distances = gnp.linalg.norm(row - codes, axis=-1)
+        return gnp.argmin(distances), gnp.min(distances)
+
+    found: tuple[Array, Array] = map_in_blocks(nearest, x, codes.size)
+    return found

@@ -15,6 +15,7 @@ from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy import linalg, special
+from gnomon.scipy._blocks import map_in_blocks
 
 __all__ = ["gaussian_kde"]
 
@@ -116,20 +117,25 @@ class gaussian_kde:  # noqa: N801
             return gnp.reshape(x, (self.d, 1))
         raise ValueError(f"points have dimension {x.shape[0]}, dataset has dimension {self.d}")
 
-    def _log_kernels(self, points: ArrayLike) -> Array:
-        """The logarithm of each weighted normal density at each point: ``(points, samples)``."""
+    def _at_points(self, points: ArrayLike, reduce: Callable[[Array], Array]) -> Array:
+        """Reduce the logarithms of the weighted normal densities at each point."""
         x, samples, weights, precision = promoted(
             "gaussian_kde", self._points(points), self.dataset, self.weights, self.inv_cov
         )
         whitening = linalg.cholesky(precision, lower=True)
         white, centres = (gnp.dot(v.T, whitening) for v in (x, samples))
         log_norm = gnp.sum(gnp.log(gnp.diag(whitening))) - 0.5 * self.d * math.log(2 * math.pi)
-        distances = gnp.sum((white[:, None] - centres[None]) ** 2, -1)
-        return gnp.log(weights) + log_norm - 0.5 * distances
+        log_weights = gnp.log(weights) + log_norm
+
+        def at(point: Array) -> Array:
+            return reduce(log_weights - 0.5 * gnp.sum((point - centres) ** 2, -1))
+
+        densities: Array = map_in_blocks(at, white, centres.size)
+        return densities
 
     def evaluate(self, points: ArrayLike) -> Array:
         """The density at points ``(dimensions, m)``, or ``(m,)``."""
-        return gnp.sum(gnp.exp(self._log_kernels(points)), -1)
+        return self._at_points(points, lambda logs: gnp.sum(gnp.exp(logs)))
 
     def __call__(self, points: ArrayLike) -> Array:
         """See `evaluate`."""
@@ -141,7 +147,7 @@ class gaussian_kde:  # noqa: N801
 
     def logpdf(self, x: ArrayLike) -> Array:
         """The logarithm of the density."""
-        return special.logsumexp(self._log_kernels(x), axis=-1)
+        return self._at_points(x, special.logsumexp)
 
     def _overlaps(self, covariance: Array, means: Array) -> Array:
         """Integrals of the density times normal densities with given means, ``(dimensions, m)``.
@@ -150,11 +156,14 @@ class gaussian_kde:  # noqa: N801
         """
         factor = linalg.cho_factor(covariance)
         norm = math.sqrt(2 * math.pi) ** self.d * gnp.prod(gnp.diag(factor[0]))
-        offsets = self.dataset[:, None, :] - means[:, :, None]
-        flat = gnp.reshape(offsets, (self.d, -1))
-        distances = gnp.sum(flat * linalg.cho_solve(factor, flat), 0)
-        kernels = gnp.exp(-0.5 * gnp.reshape(distances, offsets.shape[1:]))
-        return gnp.sum(kernels * self.weights, -1) / norm
+
+        def overlap(mean: Array) -> Array:
+            offsets = self.dataset - mean[:, None]
+            distances = gnp.sum(offsets * linalg.cho_solve(factor, offsets), 0)
+            return gnp.sum(gnp.exp(-0.5 * distances) * self.weights)
+
+        overlaps: Array = map_in_blocks(overlap, means.T, self.dataset.size)
+        return overlaps / norm
 
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
         """The integral of the density times a normal density."""
