@@ -16,7 +16,6 @@ import gnomon.numpy as gnp
 from gnomon import lax, tree_util
 from gnomon.experimental import io_callback
 from gnomon_runtime import safetensors
-from gnomon_runtime.booleans import zero_or_one
 
 SIZE = 1000
 CPU = gn.devices()[0]
@@ -124,8 +123,9 @@ def test_arrays_keep_their_values(name: str) -> None:
     source = np.ones(SIZE, np.float32)
     results = tree_util.tree_leaves(DOORS[name](source))
     source[:] = 7
-    for result in results:
-        np.testing.assert_array_equal(result, np.ones(result.shape, np.float32))
+    for value, values in ((1, results), (7, tree_util.tree_leaves(DOORS[name](source)))):
+        for result in values:
+            np.testing.assert_array_equal(result, np.full(result.shape, value, np.float32))
 
 
 @pytest.mark.parametrize("name", DOORS)
@@ -134,6 +134,11 @@ def test_booleans_become_zero_or_one(name: str) -> None:
     for result in tree_util.tree_leaves(DOORS[name](source)):
         assert result.dtype == np.bool_
         assert (np.asarray(result).view(np.uint8) == 1).all()
+
+
+def test_sums_of_a_mask_with_other_bytes() -> None:
+    mask = np.full((100, 100), 254, np.uint8).view(np.bool_)
+    assert gn.jit(gnp.sum)(mask) == gnp.sum(mask) == 10_000
 
 
 # --------------------------------------------------------------------------------- callbacks' state
@@ -203,26 +208,3 @@ def test_booleans_of_files(tmp_path: Path) -> None:
     loaded = gnp.load(tmp_path / "x.npy", mmap_mode="r")
     for array in (read, np.asarray(loaded)):
         assert (array.view(np.uint8) == 1).all()
-
-
-# -------------------------------------------------------------------------------------- zero_or_one
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (5,), (1000,), (20, 30), (2, 1, 3, 1, 2, 1)])
-def test_zero_or_one(shape: tuple[int, ...]) -> None:
-    dirty = np.full(shape, 254, np.uint8).view(np.bool_)
-    np.testing.assert_array_equal(zero_or_one(dirty).view(np.uint8), np.ones(shape))
-    clean = np.ones(shape, np.bool_)
-    numbers = np.full(shape, 254, np.uint8)
-    assert zero_or_one(clean) is clean
-    assert zero_or_one(numbers) is numbers
-
-
-def test_zero_or_one_of_every_second_element() -> None:
-    dirty = np.full((20, 40), 254, np.uint8).view(np.bool_)[:, ::2]
-    assert (zero_or_one(dirty).view(np.uint8) == 1).all()
-
-
-def test_sums_of_a_mask_with_other_bytes() -> None:
-    mask = np.full((100, 100), 254, np.uint8).view(np.bool_)
-    assert gn.jit(gnp.sum)(mask) == gnp.sum(mask) == 10_000

@@ -176,6 +176,8 @@ def test_arguments_of_every_kind(tmp_path) -> None:
     for given in (x, x.astype(">f4"), np.ascontiguousarray(x), gnp.asarray(x)):
         np.testing.assert_array_equal(np.asarray(f(given, 2, True)), 2 * x)
     np.testing.assert_array_equal(np.asarray(f(f(x, 2, True), np.int32(3), np.True_)), 6 * x)
+    other_byte = np.full((), 254, np.uint8).view(np.bool_)
+    np.testing.assert_array_equal(np.asarray(f(x, 2, other_byte)), 2 * x)
 
 
 @pytest.mark.parametrize(
