@@ -260,7 +260,9 @@ def clip(
         raise ValueError("clip: no array was given")
     x = as_array("clip", arr)
     for value in (x, min, max):
-        if value is not None and is_complex(_dtypes.dtype_of(value)):
+        if value is None or is_symbolic_dim(value):
+            continue
+        if is_complex(_dtypes.dtype_of(value)):
             raise ValueError("clip: complex numbers have no order; clip real and imaginary parts")
     if min is not None:
         x = maximum(min, x)

@@ -40,7 +40,7 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
         raise ValueError(f"ndim different than 1 or 2 are not supported, got shape {x.shape}")
 
     def nearest(row: Array) -> tuple[Array, Array]:
-        distances = gnp.linalg.norm(row - codes, axis=-1)
+        distances = gnp.linalg.norm(row[None] - codes, axis=-1)
         return gnp.argmin(distances), gnp.min(distances)
 
     found: tuple[Array, Array] = map_in_blocks(nearest, x, codes.size)

@@ -128,7 +128,7 @@ class gaussian_kde:  # noqa: N801
         log_weights = gnp.log(weights) + log_norm
 
         def at(point: Array) -> Array:
-            return reduce(log_weights - 0.5 * gnp.sum((point - centres) ** 2, -1))
+            return reduce(log_weights - 0.5 * gnp.sum((point[None] - centres) ** 2, -1))
 
         densities: Array = map_in_blocks(at, white, centres.size)
         return densities
