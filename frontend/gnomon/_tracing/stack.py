@@ -50,10 +50,15 @@ state = _State()
 
 
 def staging() -> bool:
+    """Whether a trace takes all ops, as in `jit` and in loop bodies; see `Trace`."""
+    return state.staging is not None
+
+
+def needs_bind() -> bool:
     """Whether ops must go through `bind` even when all operands are concrete.
 
-    They must inside of `jit` and of loop bodies, which stage them, and where operands or results
-    are checked.
+    They must where a trace takes all ops, and where an option checks operands or results. Functions
+    that call NumPy directly ask this; what a program does may only depend on `staging`.
     """
     return state.staging is not None or (Config.operands_somewhere and config.checks_operands)
 

@@ -14,7 +14,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import UNSIGNED, is_complex, is_integer
@@ -59,7 +59,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Raises:
       TypeError: ``x1`` is an integer array and ``x2`` is a single known negative number.
     """
-    if type(x2) is int and type(x1) is ConcreteArray and not staging():
+    if type(x2) is int and type(x1) is ConcreteArray and not needs_bind():
         value = x1._value
         if value is not None and value.dtype in FLOAT_OR_COMPLEX:
             with np.errstate(all="ignore"):

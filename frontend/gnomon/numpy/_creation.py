@@ -14,7 +14,7 @@ from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike, OutShar
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import DType
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon.lax._operands import as_shape
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import asarray, placement
@@ -72,7 +72,7 @@ def _constant(name: str, value: int, summary: str) -> _Constant:
         if (place := placement(name, device, out_sharding)) is not None:
             return device_put(function(shape, dtype), place)
         sizes, exact = checked_shape(name, shape, dtype), checked_dtype(name, dtype)
-        if staging():
+        if needs_bind():
             return lax.full(sizes, value, exact)
         return wrap(np.full(sizes, value, exact))
 

@@ -19,7 +19,7 @@ from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap
 from gnomon._config.current import config
 from gnomon._diagnostics.quiet import quiet
 from gnomon._tracing.bind import bind, with_weak_type
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex
 from gnomon.lax import broadcast_shapes
@@ -181,7 +181,7 @@ def unary(
     def function(x: ArrayLike, /) -> Array:
         if type(x) is ConcreteArray:
             value = x._value
-            if value is not None and value.dtype in direct and not staging():
+            if value is not None and value.dtype in direct and not needs_bind():
                 try:
                     return wrap(quiet.run(evaluate, value), x.weak_type)
                 except RuntimeError:
@@ -211,7 +211,7 @@ def fast_path(
     def function(x: ArrayLike, y: ArrayLike, /) -> Any:
         if type(x) is ConcreteArray:
             a = x._value
-            if a is not None and not staging():
+            if a is not None and not needs_bind():
                 other: Any = y
                 if type(y) is ConcreteArray:
                     other = y._value
@@ -242,7 +242,7 @@ def fast_path(
                     (type(x) is float and b.dtype in with_float)
                     or (type(x) is int and b.dtype in with_int and _INT_MIN <= x <= _INT_MAX)
                 )
-                and not staging()
+                and not needs_bind()
             ):
                 try:
                     value = quiet.run(numpy_function, x, b)

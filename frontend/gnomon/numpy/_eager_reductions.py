@@ -16,7 +16,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._diagnostics.quiet import quiet
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon.dialects.types import BOOL
 
 _Compute = Callable[..., Any]
@@ -46,7 +46,7 @@ def _reduced(
     *more: Any,
 ) -> Array | None:
     value = x._value
-    if value is None or value.dtype not in dtypes or staging():
+    if value is None or value.dtype not in dtypes or needs_bind():
         return None
     if not (axis is None or type(axis) is int or type(axis) is tuple) or type(keepdims) is not bool:
         return None

@@ -17,7 +17,7 @@ from gnomon._diagnostics.errors import ShardingTypeError
 from gnomon._diagnostics.source_location import user_frame
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon._tracing.dimensions import number
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.indexing import default_fill_value
 from gnomon.dialects.symbolic.dimension import any_symbolic, exceeds, is_symbolic_dim, larger
@@ -56,7 +56,7 @@ def getitem(x: Array, index: Any) -> Array:
       IndexError, TypeError: see `parse`.
       IndexError: a dimension without elements is indexed.
     """
-    if type(x) is ConcreteArray and not staging():
+    if type(x) is ConcreteArray and not needs_bind():
         out = eager_read(x.numpy_value(), index)
         if out is not None:
             return wrap(out, x.weak_type)

@@ -16,7 +16,7 @@ from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._config.current import config
 from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.dimensions import ramp
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon.dialects.symbolic.dimension import as_size, larger, smaller
 from gnomon.dialects.types import BOOL
 from gnomon.lax._contraction import PrecisionLike
@@ -61,7 +61,7 @@ def matmul(
     if (
         type(a) is ConcreteArray
         and type(b) is ConcreteArray
-        and not staging()
+        and not needs_bind()
         and preferred_element_type is None
         and precision is None
         and config.default_matmul_precision is None

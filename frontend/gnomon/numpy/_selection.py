@@ -16,7 +16,7 @@ from gnomon._arrays.concrete import ConcreteArray, wrap, wrap_like
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.bind import bind, with_weak_type
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import as_size, is_symbolic_dim, larger, may_be_zero
@@ -91,7 +91,7 @@ def where(
         type(condition) is ConcreteArray
         and type(x) is ConcreteArray
         and (type(y) is ConcreteArray or type(y) is float)
-        and not staging()
+        and not needs_bind()
     ):
         c, a = condition._value, x._value
         if type(y) is ConcreteArray:

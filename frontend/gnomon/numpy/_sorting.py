@@ -14,6 +14,7 @@ from gnomon._arrays.annotations import ArrayLike, ArraysLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._tracing.bind import bind, with_weak_type
+from gnomon._tracing.evaluation import check_execution
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.bounds import LARGEST
@@ -337,6 +338,7 @@ def searchsorted(
     if not x.shape[0]:
         return lax.full(values.shape, 0, dtype)
     if type(x) is ConcreteArray and type(values) is ConcreteArray and not staging():
+        check_execution("searchsorted")
         elements, given = x.numpy_value(), values.numpy_value()
         if elements.dtype.kind in "biuf":  # NumPy's order of other dtypes is not that of sorting
             numpy_side: Any = "left" if side == "left" else "right"

@@ -18,7 +18,7 @@ from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._diagnostics.errors import warn_user
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.dimensions import number
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import NUMERIC
@@ -86,7 +86,7 @@ def update_by_index(
       IndexError, TypeError: see `getitem`.
       ValueError: ``values`` does not broadcast to the shape.
     """
-    if type(x) is ConcreteArray and mode is None and wrap_negative_indices and not staging():
+    if type(x) is ConcreteArray and mode is None and wrap_negative_indices and not needs_bind():
         out = eager_update(name, _COMBINE[name], x.numpy_value(), index, values)
         if out is not None:
             return wrap(out, x.weak_type)

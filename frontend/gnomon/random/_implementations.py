@@ -19,7 +19,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._config.current import config
 from gnomon._tracing.bind import bind
-from gnomon._tracing.stack import staging
+from gnomon._tracing.stack import needs_bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._operands import broadcast, constant_like
@@ -79,7 +79,7 @@ def host_values(*arrays: Array) -> list[np.ndarray[Any, Any]] | None:
     With them, the fast samplers call NumPy directly, because a single op through `bind` costs as
     much as all these calls.
     """
-    if staging():
+    if needs_bind():
         return None
     values = []
     for array in arrays:
