@@ -116,6 +116,10 @@ def _weights(
     A pixel of the result is the mean of the pixels of the operand, weighted by the kernel at their
     distances. If the image shrinks, antialiasing widens the kernel by the same factor.
     """
+    if dtype.itemsize < 4:
+        # Positions in narrow floats would not tell neighbouring pixels apart.
+        dtype = np.dtype(np.float32)
+        scale, translation = (gnp.asarray(v).astype(dtype) for v in (scale, translation))
     inverse = 1.0 / scale
     width = gnp.maximum(inverse, 1.0) if antialias else 1.0
     centers = (gnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5

@@ -108,10 +108,12 @@ def test_rank_promotion() -> None:
     x, y = gnp.ones((2, 3)), gnp.ones(3)
     assert gn.jit(gnp.add)(x, y).shape == (2, 3)
     with gn.numpy_rank_promotion("raise"):
-        for f in (gnp.add, gn.jit(gnp.add), lambda x, y: gnp.where(x > 0, x, y)):
+        for f in (gnp.add, gn.jit(gnp.add), lambda x, y: x < y):
             with pytest.raises(ValueError, match=r"on shapes .*\(2, 3\) \(3,\)"):
                 f(x, y)
         assert (x + 1.0 + gnp.float32(1) + y[None]).shape == (2, 3)
+        # As in JAX, a choice is no computation with its operands.
+        assert gnp.where(x > 0, x, y).shape == gnp.select([x > 0], [y]).shape == (2, 3)
     with gn.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="rank promotion for add"):
         x + y
 

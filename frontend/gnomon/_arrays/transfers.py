@@ -11,10 +11,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from gnomon._arrays.array import Array
 from gnomon._config.current import config
 from gnomon._diagnostics.source_location import is_internal
 from gnomon._trees.flatten import tree_leaves
@@ -25,6 +27,7 @@ __all__ = ["described", "explicit_transfers", "guard_host_value", "guard_transfe
 # The names of the parameters in which operators, elementwise functions and compiled functions get
 # numbers.
 _ELEMENTS = ("x", "y", "other", "x1", "x2", "a", "b", "args", "kwargs", "object", "leaves")
+_NONE = object()
 _log = logging.getLogger("gnomon.transfer_guard")
 
 
@@ -50,20 +53,21 @@ def explicit_transfers() -> Iterator[None]:
 
 def guard_host_value(x: Any) -> None:
     """Apply the guard to a host value that becomes an array."""
-    if not is_user_value(x):
+    if _level("host_to_device") == "allow" or not is_user_value(x):
         return
     if isinstance(x, (bool, int, float, complex)):
         guard_transfer("host_to_device", f"the Python number {x!r}")
     elif isinstance(x, (np.ndarray, np.generic)):
         guard_transfer("host_to_device", described(x))
-    elif isinstance(x, (list, tuple)):
+    elif isinstance(x, (list, tuple)) and any(not isinstance(v, Array) for v in tree_leaves(x)):
         guard_transfer("host_to_device", f"a {type(x).__name__}")
 
 
 def is_user_value(x: Any) -> bool:
     """Whether the user passed this value to the function of gnomon that was called.
 
-    Numbers that gnomon's own functions compute with are constants, which no guard forbids.
+    Numbers that gnomon's own functions compute with, and the defaults of parameters, are constants,
+    which no guard forbids.
     """
     callee = frame = sys._getframe(1)
     while frame.f_back is not None and is_internal(frame.f_code.co_filename):
@@ -74,13 +78,41 @@ def is_user_value(x: Any) -> bool:
     if isinstance(x, int):
         # Python shares small ints, so the same object may be an axis and an element.
         names = tuple(name for name in names if name in _ELEMENTS)
+    defaults = _defaults(callee)
     arguments = [callee.f_locals.get(name) for name in names]
-    return any(leaf is x for leaf in tree_leaves(arguments, is_leaf=lambda value: value is x))
+    arguments = [
+        a for n, a in zip(names, arguments, strict=True) if a is not defaults.get(n, _NONE)
+    ]
+    return any(_holds(argument, x) for argument in arguments)
+
+
+def _holds(argument: Any, x: Any) -> bool:
+    """Whether a value is an argument or a leaf of it."""
+    try:
+        return any(leaf is x for leaf in tree_leaves(argument, is_leaf=lambda value: value is x))
+    except Exception:
+        return False  # A user's object that cannot be flattened yet: its constructor is running.
+
+
+def _defaults(frame: FrameType) -> dict[str, Any]:
+    """The defaults of the parameters of the function or method that runs in a frame."""
+    name, first = frame.f_code.co_name, frame.f_code.co_varnames[:1]
+    method = getattr(type(frame.f_locals.get(*first)), name, None) if first else None
+    function = inspect.unwrap(frame.f_globals.get(name, method) or method or _defaults)
+    if getattr(function, "__code__", None) is not frame.f_code:
+        return {}
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
 
 
 def described(x: Any) -> str:
     """The description of a NumPy array in messages."""
     return f"a NumPy array {x.dtype.name}[{','.join(map(str, x.shape))}]"
+
+
+def _level(kind: str) -> str:
+    level: str = getattr(config, f"transfer_guard_{kind}") or config.transfer_guard or "allow"
+    return level
 
 
 def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
@@ -93,7 +125,7 @@ def guard_transfer(kind: str, what: Any, where: Any = None) -> None:
     Raises:
       GnomonRuntimeError: the configuration does not allow it.
     """
-    level = getattr(config, f"transfer_guard_{kind}") or config.transfer_guard or "allow"
+    level = _level(kind)
     explicit = _state.explicit
     if level == "allow" or (explicit and not level.endswith("_explicit")):
         return

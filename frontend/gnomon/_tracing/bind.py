@@ -141,9 +141,10 @@ def as_operand(x: Any) -> Array:
     """
     if isinstance(x, Array):
         return x
+    operand = operand_of(x)
     if Config.guards_somewhere and state.staging is None:
         guard_host_value(x)
-    return operand_of(x)
+    return operand
 
 
 def operand_of(x: Any) -> Array:

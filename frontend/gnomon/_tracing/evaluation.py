@@ -50,9 +50,15 @@ def check_execution(function: str) -> None:
         )
 
 
-def evaluator(program: Program) -> Evaluator:
-    """An evaluator of a program: jitted functions run compiled, unless results are checked."""
-    if config.checks_values:
+def evaluator(program: Program, *, checked: bool | None = None) -> Evaluator:
+    """An evaluator of a program.
+
+    Args:
+      program: the program.
+      checked: whether each op's results are checked, as `debug_nans` and `debug_infs` do; by
+        default if one of them is on. Otherwise jitted functions run compiled.
+    """
+    if config.checks_values if checked is None else checked:
         return Evaluator(program, None, _check_step)
     return Evaluator(program, _run_compiled)
 

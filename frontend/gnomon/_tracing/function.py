@@ -416,13 +416,20 @@ def bind_bodies(
     key = eager_cache.key_of_bodies(program, bodies) if _is_cached(operands, place) else None
     prepared: Any = None if key is None else eager_cache.take(key)
     if prepared is None:
-        run = evaluator(program)
+        run = evaluator(program, checked=False)
         prepared = [run.prepare(body) for body in bodies]
     arrays = [concrete_value(o) for o in operands]
     with np.errstate(all="ignore"):
         results = op.evaluate(*arrays, bodies=prepared, **params)  # type: ignore[operator]
     if key is not None:
         eager_cache.give_back(key, prepared)
+    if config.checks_values and invalid_value(results) is not None:
+        # As with a jitted function, only results count, and a second run finds the op.
+        run = evaluator(program)
+        with np.errstate(all="ignore"):
+            op.evaluate(  # type: ignore[operator]
+                *arrays, bodies=[run.prepare(body) for body in bodies], **params
+            )
     return _on_place(results, place, shardings)
 
 

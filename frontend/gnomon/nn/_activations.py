@@ -5,6 +5,7 @@ At kinks derivatives are those of ``jax.nn``: that of `relu` at 0 is 0.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -193,7 +194,7 @@ def log1mexp(x: ArrayLike) -> Array:
     Martin Mächler, Accurately computing log(1 - exp(-|a|)) (2012).
     """
     (x,) = promoted("log1mexp", x, inexact=True)
-    small = x < np.log(2.0)
+    small = x < math.log(2.0)
     # Each branch gets only numbers in its range, so that neither makes the derivative nan.
     near = gnp.log(-gnp.expm1(-gnp.where(small, x, 1.0)))
     far = gnp.log1p(-gnp.exp(-gnp.where(small, 1.0, x)))

@@ -77,22 +77,21 @@ def dot_product_attention(
             f"{query.shape}: the batch and the size must be equal, and the heads of the query a "
             "multiple of those of the keys"
         )
-    scale = 1 / math.sqrt(size) if scale is None else scale
+    factor = 1 / math.sqrt(size) if scale is None else scale
     split = gnp.reshape(query, (batch, length, groups, heads // groups, size))
     logits = gnp.einsum("btkgh,bskh->bkgts", split, key, preferred_element_type=_FLOAT32)
-    logits = gnp.reshape(logits, (batch, heads, length, count)) * scale
+    logits = gnp.reshape(logits, (batch, heads, length, count)) * factor
     if bias is not None:
-        logits = logits + gnp.astype(gnp.asarray(bias), logits.dtype)
+        logits = logits + gnp.astype(lax.broadcast_to_rank(gnp.asarray(bias), 4), logits.dtype)
     allowed = _allowed(length, count, is_causal, local_window_size)
     if mask is not None:
-        given = gnp.asarray(mask)
+        given = lax.broadcast_to_rank(gnp.asarray(mask), 4)
         if given.dtype != BOOL:
             raise ValueError(f"dot_product_attention: mask must be bool, got {given.dtype.name}")
         allowed = allowed & given
-    rows = gnp.arange(length)[:, None]
     for lengths, positions in (
-        (query_seq_lengths, rows),
-        (key_value_seq_lengths, gnp.arange(count)[None]),
+        (query_seq_lengths, gnp.arange(length)[None, None, :, None]),
+        (key_value_seq_lengths, gnp.arange(count)[None, None, None, :]),
     ):
         if lengths is not None:
             inside = positions < gnp.reshape(gnp.asarray(lengths), (batch, 1, 1, 1))
@@ -120,9 +119,9 @@ def dot_product_attention(
 def _allowed(
     length: int, count: int, is_causal: bool, window: int | tuple[int, int] | None
 ) -> Array:
-    """A mask of the positions of keys that each position of a query attends to."""
-    ahead = gnp.arange(count)[None, :] - gnp.arange(length)[:, None]
-    allowed = gnp.ones((length, count), bool)
+    """A mask ``[1, 1, length, count]`` of the keys that each position of a query attends to."""
+    ahead = gnp.arange(count)[None, None, None, :] - gnp.arange(length)[None, None, :, None]
+    allowed = gnp.ones((1, 1, length, count), bool)
     if is_causal:
         allowed = allowed & (ahead <= 0)
     if window is not None:

@@ -227,7 +227,7 @@ radians, degrees = deg2rad, rad2deg
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise step function: 0 if ``x1 < 0``, 1 if ``x1 > 0``, and ``x2`` if ``x1 == 0``."""
-    x, y = promoted_operands("heaviside", INEXACT_KIND, x1, x2)
+    x, y = spread("heaviside", promoted_dtypes("heaviside", INEXACT_KIND, x1, x2))
     accept("heaviside", x, FLOAT)
     zero = zero_like(x)
     at_zero = select_op(bind(ops.ne, x, x), x, y)

@@ -261,7 +261,7 @@ def cov(
     else:
         divisor = total[0] - ddof * sum_(weights * analytic) / total[0]
     centred = rows - mean[:, None]
-    weighted = centred if weights is None else centred * weights
+    weighted = centred if weights is None else centred * weights[None]
     other = transpose(weighted)
     product: Any = dot(centred, lax.conj(other) if is_complex(rows.dtype) else other)
     return (product / divisor).squeeze()

@@ -6,7 +6,7 @@ calls, and all traced ones, go through `bind`.
 
 from __future__ import annotations
 
-import warnings
+import itertools
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -17,6 +17,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap
 from gnomon._config.current import config
+from gnomon._diagnostics.errors import warn_user
 from gnomon._diagnostics.quiet import quiet
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import needs_bind
@@ -60,7 +61,9 @@ def promoted_operands(function: str, kind: Kind, *xs: Any) -> list[Array]:
       TypeError: an operand is neither an array nor a scalar, or there is no common dtype.
       IncompatibleShapesError: the shapes cannot be broadcast together.
     """
-    return spread(function, promoted_dtypes(function, kind, *xs))
+    arrays = promoted_dtypes(function, kind, *xs)
+    check_ranks(function, arrays)
+    return spread(function, arrays)
 
 
 def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
@@ -91,7 +94,7 @@ def promoted_dtypes(function: str, kind: Kind, *xs: Any) -> list[Array]:
 
 
 def spread(function: str, arrays: list[Array]) -> list[Array]:
-    """Broadcast arrays to one shape."""
+    """Broadcast arrays to one shape, whatever their ranks are: see `check_ranks`."""
     shapes = {x.shape for x in arrays}
     if len(shapes) == 1:
         return arrays
@@ -103,27 +106,37 @@ def spread(function: str, arrays: list[Array]) -> list[Array]:
             f"{function} got incompatible shapes for broadcasting: {given}. Counted from the last, "
             "dimensions must be equal or 1"
         ) from error
-    check_ranks(function, [x.shape for x in arrays])
     if any(isinstance(x, PlacedArray) for x in arrays):
         return [broadcast_to_shape(x, shape) if x.ndim else repeated(x, shape) for x in arrays]
     return [broadcast_to_shape(x, shape) for x in arrays]
 
 
-def check_ranks(function: str, given: Sequence[tuple[int, ...]]) -> None:
-    """Apply the option ``numpy_rank_promotion`` to arrays of these shapes."""
-    if config.numpy_rank_promotion == "allow" or len({len(s) for s in given if s}) < 2:
+def check_ranks(function: str, arrays: Sequence[Array], core_ranks: Sequence[int] = ()) -> None:
+    """Apply the option ``numpy_rank_promotion`` to the operands of a function.
+
+    The option is about every function that computes elementwise, wherever it is called. So gnomon's
+    own functions must give arrays equal ranks before they combine them.
+
+    Args:
+      function: the name of the function, for messages.
+      arrays: the operands; those of rank 0 combine with any array.
+      core_ranks: how many of the last dimensions of each operand are not broadcast; by default 0.
+    """
+    if config.numpy_rank_promotion == "allow":
         return
-    shapes = " ".join(map(str, given))
+    batch_ranks = itertools.zip_longest((x.ndim for x in arrays), core_ranks, fillvalue=0)
+    if len({rank - core for rank, core in batch_ranks if rank}) < 2:
+        return
+    shapes = " ".join(str(x.shape) for x in arrays)
     if config.numpy_rank_promotion == "raise":
         raise ValueError(
             f"Operands could not be broadcast together for {function} on shapes {shapes} and with "
             "the config option gnomon_numpy_rank_promotion='raise': make their ranks equal, for "
             "example with x[None], or set the option to 'allow'"
         )
-    warnings.warn(
+    warn_user(
         f"Following NumPy automatic rank promotion for {function} on shapes {shapes}. Set the "
-        "config option gnomon_numpy_rank_promotion to 'allow' to disable this warning",
-        stacklevel=6,
+        "config option gnomon_numpy_rank_promotion to 'allow' to disable this warning"
     )
 
 
@@ -273,14 +286,14 @@ def binary(
       kind: how the dtypes are promoted.
       dtypes: the dtypes that the op takes.
       summary: the first line of the docstring.
-      direct_function: a NumPy ufunc that does the same as the op on ``direct_dtypes``; by default
-        the op's own function, if that is a ufunc.
+      direct_function: a function of NumPy arrays and Python numbers that does the same as the op
+        on ``direct_dtypes``, to the last bit; by default the op's own function, a ufunc.
       direct_dtypes: see ``direct_function``.
       general: replaces the op where the direct path does not apply.
     """
     op = getattr(ops, op_name)
-    ufunc = op.evaluate if direct_function is None else direct_function
-    assert isinstance(ufunc, np.ufunc)
+    evaluate = op.evaluate if direct_function is None else direct_function
+    assert direct_function is not None or isinstance(evaluate, np.ufunc)
     given = dtypes if direct_dtypes is None else direct_dtypes
     direct = frozenset(d for d in given if kind(d) == d)
 
@@ -289,9 +302,9 @@ def binary(
         accept(name, x, dtypes)
         return bind(op, x, y)
 
-    function = fast_path(ufunc, direct, through_op if general is None else general)
+    function = fast_path(evaluate, direct, through_op if general is None else general)
     # For operators, which have another general path.
-    function.direct = (ufunc, direct)  # type: ignore[attr-defined]
+    function.direct = (evaluate, direct)  # type: ignore[attr-defined]
     return document(
         function,
         name,

@@ -126,7 +126,7 @@ def _mapped(
     common = lax.broadcast_shapes(*shapes) if shapes else ()
     # Without a signature, the function determines the dimensions of the results.
     function = call if outputs is None else _checked(call, outputs, sizes)
-    check_ranks("vectorize", shapes)
+    check_ranks("vectorize", arrays, [len(names) for names in inputs])
     # One vmap for each leading dimension, over the arguments that vary along it.
     for place in reversed(range(len(common))):
         axes = []

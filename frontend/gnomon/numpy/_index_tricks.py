@@ -13,6 +13,7 @@ from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
+from gnomon._config.contexts import numpy_dtype_promotion
 from gnomon._tracing.stack import ensure_compile_time_eval
 from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
 from gnomon.lax._creation import converted
@@ -54,7 +55,9 @@ class _Grid:
             return _numbers(key)
         axes = [_numbers(item) for item in key]
         if axes:
-            dtype = _dtypes.result_type(*axes)
+            # As in JAX, whose slices of mixed dtypes are joined under strict promotion, too.
+            with numpy_dtype_promotion("standard"):
+                dtype = _dtypes.result_type(*axes)
             axes = [lax.convert_element_type(x, dtype) for x in axes]
         grids = meshgrid(*axes, indexing="ij", sparse=self._sparse)
         if self._sparse:

@@ -22,6 +22,7 @@ from gnomon.dialects.types import BOOL
 from gnomon.lax._contraction import PrecisionLike
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._dispatch import check_ranks
 from gnomon.numpy._indexing import getitem
 from gnomon.numpy._manipulation import broadcast_to, moveaxis, ravel, reshape, transpose
 from gnomon.numpy._reductions import sum as sum_
@@ -213,6 +214,7 @@ def vecdot(
     x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"vecdot: shapes {np.shape(x1)} and {np.shape(x2)} differ along the axis")
+    check_ranks("vecdot", [x, y], [1, 1])
     row = reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
     column = reshape(y, (*y.shape, 1))
     out = matmul(row, column, precision=precision, preferred_element_type=preferred_element_type)
@@ -409,6 +411,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x, y = promoted("matvec", x1, x2)
     if x.ndim < 2 or y.ndim < 1:
         raise ValueError(f"matvec takes matrices and vectors, got shapes {x.shape} and {y.shape}")
+    check_ranks("matvec", [x, y], [2, 1])
     product = matmul(x, reshape(y, (*y.shape, 1)))
     return reshape(product, product.shape[:-1])
 
@@ -422,6 +425,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x, y = promoted("vecmat", x1, x2)
     if x.ndim < 1 or y.ndim < 2:
         raise ValueError(f"vecmat takes vectors and matrices, got shapes {x.shape} and {y.shape}")
+    check_ranks("vecmat", [x, y], [1, 2])
     rows = lax.conj(x) if x.dtype.kind == "c" else x
     product = matmul(reshape(rows, (*x.shape[:-1], 1, x.shape[-1])), y)
     return reshape(product, (*product.shape[:-2], product.shape[-1]))

@@ -117,7 +117,7 @@ def _quantile(
 def _interpolated(ordered: Array, q: Array, count: Array, method: str) -> Array:
     """Quantiles ``[rows..., q]`` between neighbours in sorted rows."""
     end = expand_dims(count, -1) - 1
-    place = q * end
+    place = lax.broadcast_to_rank(q, end.ndim) * end
     low, high = lax.floor(place), lax.ceil(place)
     upper_weight = place - low
     index = _dtypes.default_int_dtype()
@@ -147,7 +147,7 @@ def _inverted_cdf(
     bad = (w < 0) | isnan(w)
     absent = isnan(ordered)
     reached = cumsum(where(bad | absent, 0, w), -1)
-    target = q * reached[..., -1:]
+    target = lax.broadcast_to_rank(q, reached.ndim) * reached[..., -1:]
     index = _dtypes.default_int_dtype()
     before = sum(expand_dims(reached, -2) < expand_dims(target, -1), -1, index)
     end = converted(expand_dims(count, -1), index) - 1

@@ -21,6 +21,7 @@ from gnomon.numpy._arguments import as_array
 from gnomon.numpy._dispatch import (
     INEXACT_KIND,
     accept,
+    check_ranks,
     no_out,
     promoted_dtypes,
     promoted_operands,
@@ -223,6 +224,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if is_complex(x.dtype) or n.dtype in FLOAT_OR_COMPLEX:
         raise ValueError(f"ldexp not supported for input types {x.dtype.name}, {n.dtype.name}")
     (x,) = promoted_dtypes("ldexp", INEXACT_KIND, x)
+    check_ranks("ldexp", [x, n])
     x, n = spread("ldexp", [x, n])
     info = ml_dtypes.finfo(x.dtype)
     mantissa, exponent = frexp(x)

@@ -355,7 +355,8 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     count = (size + 7) // 8
     bits = lax.pad(bits, np.uint8(0), [(0, 0, 0)] * len(others) + [(0, 8 * count - size, 0)])
     bits = reshape(bits, (*others, count, 8))
-    return swapaxes(sum_(bits << places, axis=-1, dtype=np.uint8), axis, -1)
+    shifted = bits << lax.broadcast_to_rank(places, bits.ndim)
+    return swapaxes(sum_(shifted, axis=-1, dtype=np.uint8), axis, -1)
 
 
 def unpackbits(
@@ -374,7 +375,7 @@ def unpackbits(
     if axis is None:
         x, axis = ravel(x), 0
     x = swapaxes(x, axis, -1)
-    bits = (expand_dims(x, -1) >> places) & np.uint8(1)
+    bits = (expand_dims(x, -1) >> lax.broadcast_to_rank(places, x.ndim + 1)) & np.uint8(1)
     bits = reshape(bits, (*x.shape[:-1], x.shape[-1] * 8))
     if count is not None:
         if count > bits.shape[-1]:

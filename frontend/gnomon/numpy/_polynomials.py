@@ -18,7 +18,7 @@ from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._creation import full, ones, zeros
 from gnomon.numpy._joining import concatenate, stack
 from gnomon.numpy._linear_algebra import dot
-from gnomon.numpy._manipulation import atleast_1d, expand_dims, transpose
+from gnomon.numpy._manipulation import atleast_1d, broadcast_arrays, expand_dims, transpose
 from gnomon.numpy._placement import trim_zeros
 from gnomon.numpy._ranges import arange, vander
 from gnomon.numpy._reductions import all as all_
@@ -28,7 +28,7 @@ from gnomon.numpy._repetition import roll
 from gnomon.numpy._selection import where
 from gnomon.numpy._signals import convolve
 from gnomon.numpy._sorting import argsort
-from gnomon.numpy._ufuncs import sqrt
+from gnomon.numpy._ufuncs import add, sqrt
 
 
 def _with_zeros(p: Array, count: int) -> Array:
@@ -49,7 +49,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """
     p, q = promoted("polyadd", a1, a2)
     count = max(p.shape[0], q.shape[0])
-    return _with_zeros(p, count) + _with_zeros(q, count)
+    return add(*broadcast_arrays(_with_zeros(p, count), _with_zeros(q, count)))
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
@@ -290,7 +290,7 @@ def polyfit(
         raise TypeError(
             f"polyfit: y must be a vector or matrix of {at.shape[0]} rows, got {values.shape}"
         )
-    rcond = at.size * float(np.finfo(at.dtype).eps) if rcond is None else float(rcond)
+    cutoff = at.size * float(np.finfo(at.dtype).eps) if rcond is None else float(rcond)
     rows = vander(at, order)
     if w is not None:
         if weights.shape != at.shape:
@@ -298,14 +298,14 @@ def polyfit(
         rows = rows * weights[:, None]
         values = values * (weights if values.ndim == 1 else weights[:, None])
     scale = sqrt(sum_(rows * rows, axis=0))
-    rows = rows / scale
-    found, residuals, rank, singular = linalg.lstsq(rows, values, rcond)
+    rows = rows / scale[None]
+    found, residuals, rank, singular = linalg.lstsq(rows, values, cutoff)
     found = found / (scale if found.ndim == 1 else scale[:, None])
     if full:
-        return found, residuals, rank, singular, as_array("polyfit", rcond)
+        return found, residuals, rank, singular, as_array("polyfit", cutoff)
     if not cov:
         return found
-    covariance = linalg.inv(dot(transpose(rows), rows)) / (scale[:, None] * scale)
+    covariance = linalg.inv(dot(transpose(rows), rows)) / (scale[:, None] * scale[None])
     if cov == "unscaled":
         factor: Any = ones((1,), covariance.dtype)
     elif at.shape[0] <= order:

@@ -208,7 +208,8 @@ def geomspace(
     direction = sign(first)
     exponents = log10(true_divide(first, direction)), log10(true_divide(last, direction))
     powers = logspace(*exponents, num, endpoint=endpoint, dtype=first.dtype, axis=0)
-    return converted(moveaxis(multiply(direction, powers), 0, axis), exact)
+    signed = multiply(lax.broadcast_to_rank(direction, powers.ndim), powers)
+    return converted(moveaxis(signed, 0, axis), exact)
 
 
 def _ends(function: str, start: Any, stop: Any, dtype: Any) -> tuple[DType, Array, Array]:
@@ -292,4 +293,5 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     if not increasing:
         exponents = subtract(count - 1, exponents)
     target = _dtypes.to_numeric_dtype(v.dtype)
-    return power(lax.expand_dims(converted(v, target), (1,)), converted(exponents, target))
+    column = lax.expand_dims(converted(v, target), (1,))
+    return power(column, lax.expand_dims(converted(exponents, target), (0,)))

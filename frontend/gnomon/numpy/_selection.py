@@ -367,12 +367,14 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
 
 def iscomplex(x: ArrayLike) -> Array:
     """Elementwise test for an imaginary part that is not zero."""
-    return not_equal(imag(x), 0)
+    parts = imag(x)
+    return not_equal(parts, constant_like(parts, 0))
 
 
 def isreal(x: ArrayLike) -> Array:
     """Elementwise test for an imaginary part of zero."""
-    return equal(imag(x), 0)
+    parts = imag(x)
+    return equal(parts, constant_like(parts, 0))
 
 
 def iscomplexobj(x: object) -> bool:
@@ -469,9 +471,9 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays can be broadcast together and then have equal elements."""
-    x, y = asarray(a1), asarray(a2)
+    arrays = [asarray(a1), asarray(a2)]
     try:
-        lax.broadcast_shapes(x.shape, y.shape)
+        x, y = spread("array_equiv", arrays)
     except ValueError:
         return array(False)
     return _all_true(equal(x, y))

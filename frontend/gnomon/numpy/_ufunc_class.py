@@ -240,7 +240,8 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         """
         self._check_binary("outer")
         x, y = as_array(self.__name__, A), as_array(self.__name__, B)
-        return self(_manipulation.reshape(x, (*x.shape, *(1,) * y.ndim)), y)
+        column = _manipulation.reshape(x, (*x.shape, *(1,) * y.ndim))
+        return self(column, lax.broadcast_to_rank(y, column.ndim))
 
     def reduceat(
         self,

@@ -17,6 +17,7 @@ from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
+from gnomon.numpy._dispatch import INEXACT_KIND, promoted_operands
 
 
 def real_arguments(name: str, *xs: Any) -> list[Array]:
@@ -25,10 +26,10 @@ def real_arguments(name: str, *xs: Any) -> list[Array]:
     Raises:
       ValueError: an argument is complex.
     """
-    arrays = promoted(name, *xs, inexact=True)
+    arrays = promoted_operands(name, INEXACT_KIND, *xs)
     if is_complex(arrays[0].dtype):
         raise ValueError(f"{name} does not support complex-valued inputs, got {arrays[0].aval}")
-    return list(gnp.broadcast_arrays(*arrays))
+    return arrays
 
 
 def gammaln(x: ArrayLike) -> Array:
@@ -157,7 +158,7 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
     (a,) = real_arguments("multigammaln", a)
     constant = d * (d - 1) / 4 * math.log(math.pi)
     halves = gnp.arange(d, dtype=a.dtype) / 2
-    terms = lax.lgamma(gnp.expand_dims(a, -1) - halves)
+    terms = lax.lgamma(gnp.expand_dims(a, -1) - lax.broadcast_to_rank(halves, a.ndim + 1))
     return gnp.sum(terms, axis=-1) + constant
 
 

@@ -322,6 +322,6 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     zero = lax.full_like(z, 0)
     state, _ = lax.scan(step, (zero, lax.full_like(z, 1e-16), zero), steps[: -order - 1])
     (_, _, total), (found, scales) = lax.scan(step, state, steps[-order - 1 :])
-    values = (found * lax.cumprod(scales, axis=0, reverse=True) / total)[::-1]
+    values = (found * lax.cumprod(scales, axis=0, reverse=True) / total[None])[::-1]
     at_zero = gnp.reshape(gnp.arange(order + 1) < 1, (order + 1,) + (1,) * z.ndim)
     return gnp.where(is_zero, gnp.astype(at_zero, z.dtype), values)

@@ -13,7 +13,8 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
-from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._arguments import as_array
+from gnomon.numpy._dispatch import INEXACT_KIND, promoted_operands
 from gnomon.scipy._error_functions import wofz
 from gnomon.scipy._gamma_functions import real_arguments
 
@@ -56,13 +57,13 @@ _xlogx.defjvps(lambda t, out, x: t * (lax.log(x) + 1))
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise x log(y); 0 where x is 0, and nan for nan."""
-    result: Array = _xlogy(*gnp.broadcast_arrays(*promoted("xlogy", x, y, inexact=True)))
+    result: Array = _xlogy(*promoted_operands("xlogy", INEXACT_KIND, x, y))
     return result
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """Elementwise x log(1 + y); 0 where x is 0, and nan for nan."""
-    result: Array = _xlog1py(*gnp.broadcast_arrays(*promoted("xlog1py", x, y, inexact=True)))
+    result: Array = _xlog1py(*promoted_operands("xlog1py", INEXACT_KIND, x, y))
     return result
 
 

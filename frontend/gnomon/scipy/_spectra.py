@@ -112,7 +112,8 @@ def _transforms(
     count = max(0, (x.shape[-1] - pieces.size) // pieces.step + 1)
     places = np.arange(count)[:, None] * pieces.step + np.arange(pieces.size)
     cut = without_trend(gnp.take(x, gnp.asarray(places.astype(np.int32)), axis=-1))
-    weighed = pieces.window * cut
+    window = lax.broadcast_to_rank(pieces.window, cut.ndim)
+    weighed = (converted(window, cut.dtype) if is_complex(cut.dtype) else window) * cut
     if onesided:
         return gnp.fft.rfft(gnp.real(weighed), pieces.length)
     return gnp.fft.fft(weighed, pieces.length)
@@ -182,14 +183,15 @@ def _spectra(
         scale = 1.0 / (fs * gnp.sum(pieces.window**2))
     else:
         scale = 1.0 / gnp.sum(pieces.window) ** 2
-    result = result * (gnp.sqrt(scale) if amplitude else scale)
+    result = result * converted(gnp.sqrt(scale) if amplitude else scale, result.dtype)
     frequencies = gnp.fft.rfftfreq if onesided else gnp.fft.fftfreq
     if onesided and not amplitude:
         # The other half of the spectrum is the mirror image of this one.
         last = result.shape[-1] - (pieces.length % 2 == 0)
         doubled = np.ones(result.shape[-1])
         doubled[1:last] = 2
-        result = result * gnp.asarray(doubled.astype(real_dtype(dtype)))
+        factors = gnp.asarray(doubled.astype(result.dtype))
+        result = result * lax.broadcast_to_rank(factors, result.ndim)
     result = converted(result, complex_dtype)
     if y is None and not amplitude:
         result = gnp.real(result)
@@ -406,13 +408,15 @@ def istft(
     samples = window_of("istft", window, size, np.dtype(real_dtype(pieces.dtype)))
     step = size - shared
     # The spectrum was scaled by the sum of the window.
-    x = _overlapped(pieces * samples * gnp.sum(samples), step)
+    weighed = pieces * lax.broadcast_to_rank(samples, pieces.ndim)
+    x = _overlapped(weighed * gnp.sum(samples), step)
     weights = gnp.broadcast_to(samples * samples, (pieces.shape[-2], size))
     norm = _overlapped(weights, step)
     if boundary:
         half = size // 2
         x, norm = (v[..., half : v.shape[-1] - half] for v in (x, norm))
-    x = x / gnp.where(norm > 1e-10, norm, 1.0).astype(x.dtype)
+    norm = gnp.where(norm > 1e-10, norm, 1.0).astype(x.dtype)
+    x = x / lax.broadcast_to_rank(norm, x.ndim)
     if x.ndim > 1:
         x = gnp.moveaxis(x, -1, along - (across < along))
     times = gnp.arange(x.shape[0], dtype=real_dtype(x.dtype)) / fs

@@ -15,6 +15,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
+from gnomon.numpy._dispatch import INEXACT_KIND, promoted_operands
 from gnomon.scipy._complex_gamma import gamma, loggamma
 from gnomon.scipy._error_functions import owens_t, wofz
 from gnomon.scipy._gamma_functions import (
@@ -199,8 +200,7 @@ def _elementwise(name: str, function: Callable[..., Array], summary: str, *names
                 arguments = signature.bind(*args, **kwargs).args
             except TypeError as error:
                 raise TypeError(f"{name}: {error}") from None
-        operands = gnp.broadcast_arrays(*promoted(name, *arguments, inexact=True))
-        return function(*operands)
+        return function(*promoted_operands(name, INEXACT_KIND, *arguments))
 
     special.__signature__ = signature  # type: ignore[attr-defined]
     special.__name__ = special.__qualname__ = name
@@ -228,8 +228,7 @@ i1e: _OfOne = _elementwise("i1e", lax.bessel_i1e, "`i1`, times exp(-abs(x)).", "
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """The Hurwitz zeta function, the sum of (q + k) ** -x; Riemann's (q = 1) by default."""
-    operands = promoted("zeta", x, 1.0 if q is None else q, inexact=True)
-    return lax.zeta(*gnp.broadcast_arrays(*operands))
+    return lax.zeta(*promoted_operands("zeta", INEXACT_KIND, x, 1.0 if q is None else q))
 
 
 def i0(x: ArrayLike) -> Array:

@@ -143,9 +143,9 @@ def pinv(
     if hermitian:
         x = symmetrized("pinv", x)
     real = real_dtype(x.dtype)
-    if rtol is None:
-        rtol = 10.0 * max(x.shape[-2:]) * float(np.finfo(real).eps)
-    tolerance = broadcast_to_shape(converted(asarray(rtol), real), x.shape[:-2])
+    default = 10.0 * max(x.shape[-2:]) * float(np.finfo(real).eps)
+    cutoff = asarray(default if rtol is None else rtol)
+    tolerance = broadcast_to_shape(converted(cutoff, real), x.shape[:-2])
     return bind(ops.pinv, x, tolerance)
 
 

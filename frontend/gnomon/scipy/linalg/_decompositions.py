@@ -50,7 +50,7 @@ def lu(
         )
     )
     lower = gnp.tril(getitem(factors, (..., slice(None), slice(0, k))), -1)
-    lower = lower + gnp.eye(m, k, dtype=x.dtype)
+    lower = lower + lax.broadcast_to_rank(gnp.eye(m, k, dtype=x.dtype), lower.ndim)
     upper = gnp.triu(getitem(factors, (..., slice(0, k), slice(None))))
     if permute_l:
         return product(p.astype(x.dtype), lower), upper
@@ -246,4 +246,4 @@ def hessenberg(
     q = lax_linalg.householder_product(vectors, taus)
     widths = [(0, 0)] * (x.ndim - 2) + [(1, 0), (1, 0)]
     corner = gnp.zeros((n, n), x.dtype).at[0, 0].set(1)
-    return h, gnp.pad(q, widths) + corner
+    return h, gnp.pad(q, widths) + lax.broadcast_to_rank(corner, x.ndim)

@@ -214,6 +214,11 @@ def _norm(x: Array) -> Array:
     return gnp.sqrt(_square(x))
 
 
+def _scaled(factor: Array, x: Array) -> Array:
+    """The product of a real number and a vector, which may be complex."""
+    return factor.astype(x.dtype) * x
+
+
 # ------------------------------------------------------------------------------------------ solvers
 
 
@@ -227,10 +232,10 @@ def _cg(A: Map, M: Map, b: Array, x: Array, enough: Array, limit: int) -> Array:
         x, r, p, gamma, count = state
         q = A(p)
         alpha = gamma / gnp.real(_inner(p, q))
-        x, r = x + alpha * p, r - alpha * q
+        x, r = x + _scaled(alpha, p), r - _scaled(alpha, q)
         z = M(r)
         new = gnp.real(_inner(r, z))
-        return x, r, z + (new / gamma) * p, new, count + 1
+        return x, r, z + _scaled(new / gamma, p), new, count + 1
 
     r = b - A(x)
     z = M(r)
@@ -304,7 +309,7 @@ def _in_krylov_space(
     """
     dtype = residual.dtype
     tiny = gnp.finfo(dtype).eps
-    basis = gnp.zeros((size + 1, residual.size), dtype).at[0].set(residual / norm)
+    basis = gnp.zeros((size + 1, residual.size), dtype).at[0].set(residual / norm.astype(dtype))
     r = gnp.eye(size, size + 1, dtype=dtype)
     rotations = gnp.zeros((size, 2), dtype)
     side = gnp.zeros(size + 1, dtype).at[0].set(norm.astype(dtype))

@@ -54,7 +54,7 @@ def normalized(q: Array) -> Array:
 
 def inverse(q: Array) -> Array:
     """The inverse rotations."""
-    return q * np.array([-1, -1, -1, 1], q.dtype)
+    return gnp.concatenate([-q[..., :3], q[..., 3:]], axis=-1)
 
 
 def canonical(q: Array) -> Array:
