@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 __all__ = ["LEVELS", "set_logging_level"]
 
 LEVELS = ("NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
-class _StandardError(logging.StreamHandler[TextIO]):
+if TYPE_CHECKING:
+    _Base = logging.StreamHandler[TextIO]
+else:
+    # It has no parameters at run time before Python 3.11.
+    _Base = logging.StreamHandler
+
+
+class _StandardError(_Base):
     """A handler that writes to the standard error that is current when a message is logged."""
 
     def __init__(self) -> None:
