@@ -31,7 +31,9 @@ class Job(Generic[T]):
     """A computation that the background thread runs once.
 
     Jobs run one after the other. A job that was garbage-collected before its turn is not run. A
-    child of a fork has no thread; `start` starts an unfinished job again there.
+    child of a fork has no thread; `start` starts an unfinished job again there. Once the process is
+    ending there is no thread either; a function that runs at exit and asks for the result of an
+    unfinished job computes it.
 
     Args:
       work: the computation; after a fork it may run once more.
@@ -82,7 +84,10 @@ class Job(Generic[T]):
         Raises:
           TimeoutError: it takes longer than ``timeout`` seconds.
         """
-        if not self._finished.is_set():
+        if not self._finished.is_set() and _worker.closing:
+            self.release()
+            self.run(interrupted=False)
+        elif not self._finished.is_set():
             self.start()
             self.release()
             if not self._finished.wait(timeout):
@@ -92,14 +97,21 @@ class Job(Generic[T]):
             raise self._error.with_traceback(self._traceback)
         return self._result  # type: ignore[return-value]
 
-    def run(self) -> None:
-        """Do the work, in the thread."""
+    def run(self, *, interrupted: bool = True) -> None:
+        """Do the work, in the thread.
+
+        Args:
+          interrupted: whether an error leaves the job unfinished if the process is ending, because
+            the end of the process may be the cause.
+        """
         work, finished = self._work, self._finished
         assert work is not None
         self._released.wait(_HEAD_START_S)
         try:
             self._result = work()
         except BaseException as error:
+            if interrupted and _worker.closing:
+                return
             self._error, self._traceback = error, error.__traceback__
         self._work = None
         finished.set()

@@ -6,6 +6,7 @@ that changing to another build of the bindings means changing this file only.
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import sys
 import threading
@@ -71,6 +72,8 @@ _lock = threading.RLock()
 _contexts: list[ir.Context] = []
 _loaders: list[Callable[[], None]] = []
 _thread = threading.local()
+# Not empty once the exit handlers run.
+_exiting: list[bool] = []
 
 
 def when_loaded(loader: Callable[[], None]) -> None:
@@ -97,6 +100,8 @@ def _make_context() -> ir.Context:
             made.enable_multithreading(False)
             stablehlo.register_dialect(made)
             _contexts.append(made)
+            # The bindings are loaded by now, so this runs before their exit handler.
+            atexit.register(_exiting.append, True)
             loaders = list(_loaders)
             for loader in loaders:
                 loader()
@@ -119,6 +124,13 @@ class _Entered:
         self._context.__enter__()
         self._location.__enter__()
 
+    def is_lost(self) -> bool:
+        """Whether the bindings' exit handler has left the context."""
+        lost = ir.Context.current is None
+        if lost:
+            self._thread = 0
+        return lost
+
     def __del__(self) -> None:
         # A process that ends or was forked deletes the values of all threads, on one thread.
         if threading.get_ident() == self._thread and not sys.is_finalizing():
@@ -128,7 +140,7 @@ class _Entered:
 
 def ensure_context() -> None:
     """Make the process's MLIR context current on this thread, for the thread's lifetime."""
-    if not hasattr(_thread, "entered"):
+    if not hasattr(_thread, "entered") or (_exiting and _thread.entered.is_lost()):
         _thread.entered = _Entered(context())
 
 

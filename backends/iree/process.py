@@ -177,7 +177,8 @@ class CompilerProcess:
     that alternating between a CPU and a GPU does not restart it.
 
     It can be used from several threads, which take turns, and across forks: a child starts its own
-    processes. They end with this process, however that ends.
+    processes. They end with this process, however that ends. Once exit handlers run, only their
+    thread can compile, and each compilation has a process of its own.
 
     Args:
       serve: a compiler other than IREE's, see `worker`.
@@ -188,7 +189,8 @@ class CompilerProcess:
         self._lock = threading.Lock()
         # By the flags of the process, in the order of their last use.
         self._workers: dict[tuple[str, ...], _Worker] = {}
-        self._closed = False
+        # The thread that runs the exit handlers, once it does.
+        self._exiting_thread: int | None = None
         atexit.register(self._at_exit)
         add_exit_hook(self._at_exit)
         if hasattr(os, "register_at_fork"):
@@ -267,10 +269,15 @@ class CompilerProcess:
                 yield worker
             except BaseException:
                 # Interrupts, too, leave an unread answer in the pipe.
-                del self._workers[worker.process_flags]
-                worker.stop()
+                self._discard(worker)
                 self._check_open()
                 raise
+            if self._exiting_thread is not None:
+                self._discard(worker)
+
+    def _discard(self, worker: _Worker) -> None:
+        del self._workers[worker.process_flags]
+        worker.stop()
 
     def start(self, process_flags: Sequence[str]) -> None:
         """Start the process without waiting for it; do nothing if it runs or is in use."""
@@ -298,7 +305,7 @@ class CompilerProcess:
         return worker
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._exiting_thread not in (None, threading.get_ident()):
             raise CompilerUnavailable("the process is ending, and its compiler has been stopped")
 
     def _await_start(self, worker: _Worker) -> None:
@@ -313,7 +320,7 @@ class CompilerProcess:
 
     def _at_exit(self) -> None:
         # Without the lock, which a thread may hold during a compilation.
-        self._closed = True
+        self._exiting_thread = threading.get_ident()
         for worker in list(self._workers.values()):
             worker.process.kill()
             worker.process.wait()

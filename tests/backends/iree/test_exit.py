@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +107,40 @@ def test_an_interrupted_call_may_return_while_the_interpreter_ends() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
+AT_EXIT = """
+import atexit
+
+def save():
+    print(gn.jit(lambda t: t["a"][0] + 1)({"a": (1, 2)}), used(3.0), gnp.arange(3) + 1)
+    print(gn.tree.map(lambda x: -x, {"b": [1, None]}), gn.grad(lambda t: t[0] ** 2)((3.0,))[0])
+    print(tiered(2.0), gn.jit(lambda x: x * 5, tiered=True)(2.0))
+
+atexit.register(save)
+import gnomon as gn, gnomon.numpy as gnp
+used = gn.jit(lambda x: x + 1)
+tiered = gn.jit(lambda x: x * 4, tiered=True)
+if {use}:
+    used(1.0), tiered(1.0)
+"""
+
+
+@pytest.mark.parametrize("use", [True, False])
+def test_functions_of_all_kinds_work_in_exit_handlers_from_before_the_import(
+    use: bool, tmp_path: Path
+) -> None:
+    # The libraries' exit handlers, of their registries and threads, run before this one.
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", AT_EXIT.replace("{use}", str(use))],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        timeout=120,
+        check=False,
+    )
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["2 4.0 [1 2 3]", "{'b': [-1, None]} 6.0"]
+    assert lines[2:] == ["8.0 10.0"]
+    assert list(tmp_path.iterdir()) == []
