@@ -6,7 +6,6 @@ flag for that folder, and the suffix of the files' names.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from gnomon.backends.iree.compiler import compile_with_flags
 from gnomon.backends.iree.options import CompileOptions
+from gnomon.backends.iree.scratch import temporary_folder
 from gnomon.backends.iree.targets import Target
 
 __all__ = [
@@ -122,7 +122,7 @@ def emit_code(
       kind: one of `code_kinds` of the target.
       target, options: see `compile_artifact`.
     """
-    with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
+    with temporary_folder() as folder:
         if kind == "iree-static-library":
             return _static_library(artifact, Path(folder), target, options)
         row = CODE_KINDS[kind]
@@ -162,7 +162,7 @@ def emit_located(artifact: bytes, *, target: Target, options: CompileOptions) ->
     # Once the compiler has written the kernels to files, its locations are lines of those files.
     folders = [["sources"]] if suffix is None else [["intermediates"], ["sources", "intermediates"]]
     for written in folders:
-        with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
+        with temporary_folder() as folder:
             extra = [f"--iree-hal-dump-executable-{name}-to={folder}" for name in written]
             compile_with_flags(artifact, target=target, options=options, extra=extra)
             paths = sorted(Path(folder).iterdir())

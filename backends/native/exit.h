@@ -1,6 +1,8 @@
-// Threads at the end of the process.
+// The end of the process.
 
 #pragma once
+
+#include <string>
 
 namespace gnomon {
 
@@ -11,5 +13,10 @@ namespace gnomon {
 // which must not be unwound, so C++ would abort the process. This happens if an interrupted call
 // returns at that moment.
 void stop_threads_instead_of_terminating();
+
+// Removes a folder with its contents after all of Python's exit handlers have run: handlers that
+// were registered before ours run after ours, and may need the folder. A forked child does not
+// remove it.
+void remove_folder_at_exit(const std::string &folder);
 
 } // namespace gnomon

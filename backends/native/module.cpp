@@ -205,6 +205,10 @@ It is not called for numbers, strings, functions, classes and tuples. The defaul
 To be called when the interpreter ends: a thread that returns from a call of IREE after that would
 abort the process.)");
     m.def(
+        "remove_folder_at_exit", [](nb::bytes folder) { remove_folder_at_exit(folder.c_str()); },
+        "folder"_a,
+        "Removes a folder after all exit handlers have run; a forked child does not remove it.");
+    m.def(
         "leave_memory_uncleared",
         [](std::uintptr_t address, std::size_t least) {
             return leave_memory_uncleared(reinterpret_cast<const void *>(address), least);

@@ -13,13 +13,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gnomon.backends.errors import CompilationFailed, CompilerUnavailable, UnsupportedOnTarget
+from gnomon.backends.iree.scratch import temporary_folder
 from gnomon.backends.iree.standalone import level_of_this_machine
 from gnomon.backends.standalone_c.source import CSource
 
@@ -146,7 +146,7 @@ def static_library(sources: Sequence[CSource], target: str) -> bytes:
       CompilationFailed: the C compiler refuses a program.
     """
     compiler = find_compiler(target)
-    with tempfile.TemporaryDirectory(prefix="gnomon-") as folder:
+    with temporary_folder() as folder:
         objects = []
         for source in sources:
             (Path(folder) / f"{source.name}.h").write_text(source.header)

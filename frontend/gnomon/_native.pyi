@@ -76,6 +76,9 @@ def set_context(context: object) -> None:
 def stop_threads_instead_of_terminating() -> None:
     """Lets all threads but the calling one stop where C++ would end the process."""
 
+def remove_folder_at_exit(folder: bytes) -> None:
+    """Removes a folder after all exit handlers have run; a forked child does not remove it."""
+
 def leave_memory_uncleared(address: int, least: int) -> bool:
     """Makes the library at an address get ``least`` bytes or more from malloc, not calloc."""
 

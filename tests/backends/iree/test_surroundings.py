@@ -19,7 +19,7 @@ from gnomon.backends.errors import CompilationFailed, ExecutionError, OutOfMemor
 from gnomon.backends.iree.buffer import execution_error
 from gnomon.backends.iree.device import cpu_device
 from gnomon.backends.iree.interrupts import run_interruptibly
-from gnomon.backends.iree.scratch import loading_libraries, scratch_folder
+from gnomon.backends.iree.scratch import loading_libraries, remove_orphans, scratch_folder
 from tests.backends.iree.test_compiler import REFUSED, compile_now
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -114,6 +114,60 @@ def test_a_temporary_folder_of_another_user_is_not_used() -> None:
             pass
     finally:
         folder.chmod(0o700)
+
+
+WAITS = """
+import os, sys
+from gnomon.backends.iree.scratch import make_scratch_folder, scratch_folder
+make_scratch_folder()
+print(os.path.basename(scratch_folder()), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks folders as POSIX does")
+def test_folders_of_killed_processes_are_removed_and_no_others(tmp_path: Path) -> None:
+    # As after an afternoon on a shared machine: folders of processes that were killed and of one
+    # that runs, of other programs, and links.
+    orphans = [tmp_path / f"gnomon-{i}-abcdefgh" for i in (1, os.getpid(), 4_000_000)]
+    others = [tmp_path / name for name in ("gnomon-abcdefgh", "gnomon-7", "other-7-abcdefgh")]
+    for folder in orphans + others:
+        (folder / "more").mkdir(parents=True)
+        (folder / "more" / "file").write_bytes(b"1")
+    target = tmp_path / "target"
+    target.mkdir()
+    (tmp_path / "gnomon-8-abcdefgh").symlink_to(target)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        running = tmp_path / process.stdout.readline().strip()
+        try:
+            assert not any(folder.exists() for folder in orphans)
+            assert running.name.startswith(f"gnomon-{process.pid}-")
+            remove_orphans(str(tmp_path))
+            assert len(list(running.iterdir())) == 1
+        finally:
+            process.kill()
+            process.wait()
+    remove_orphans(str(tmp_path))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"target", "gnomon-8-abcdefgh", *(folder.name for folder in others)}
+    assert all((folder / "more" / "file").exists() for folder in others)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_folders_of_other_users_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "gnomon-1-abcdefgh"
+    folder.mkdir()
+    os.chown(folder, 12345, 12345)
+    remove_orphans(str(tmp_path))
+    assert folder.exists()
 
 
 def test_reproducers_are_in_new_folders_of_the_user_alone() -> None:
