@@ -10,7 +10,10 @@ The cache is only an optimization: if its folder cannot be written or an entry i
 program is compiled as if there were no cache.
 
 Entries are native code, so the folder is created with access for its user alone. A folder that
-belongs to another user, or that others may write to, is not used.
+belongs to another user, or that others may write to, is not used, nor are the folders in it.
+
+A file holds the total size (`_Total`), so that a write does not look at all entries. They are
+listed when the total exceeds the maximum, and once a day.
 
 Environment:
     GNOMON_CACHE: `0`, `off`, `false` or `no` disables the cache.
@@ -27,12 +30,18 @@ import hashlib
 import logging
 import os
 import stat
+import struct
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "IMPORTED_S",
@@ -58,6 +67,10 @@ _STALE_TEMPORARY_S = 3600.0
 _DEFAULT_MAX_BYTES = 2 << 30
 # Eviction frees more than needed, so that a full cache is not scanned for every new entry.
 _EVICTION_GOAL = 0.9
+_SCAN_INTERVAL_S = 86400.0
+# The file of a `_Total`: the time of the last count, and a byte for each unit.
+_HEADER = struct.Struct("<d")
+_UNIT = 1024
 _FALSE_WORDS = frozenset({"0", "off", "false", "no"})
 
 
@@ -145,7 +158,8 @@ class ExecutableCache:
     rename, and a reader verifies the checksum that is stored with it.
 
     Args:
-      directory: the folder; created by the first write.
+      directory: the folder; created by the first write. It is not used if others may write to it or
+        to the folder that contains it.
       max_bytes: the maximum size; beyond it, the least recently used entries are removed.
     """
 
@@ -157,6 +171,7 @@ class ExecutableCache:
             )
         self.directory = Path(directory)
         self.max_bytes = max_bytes
+        self._total = _Total(self.directory / "size")
 
     def __repr__(self) -> str:
         return f"ExecutableCache({str(self.directory)!r}, max_bytes={self.max_bytes})"
@@ -191,7 +206,7 @@ class ExecutableCache:
 
     def _read(self, path: Path) -> bytes:
         """Reads a regular file that only this user may write to; rejects anything else."""
-        for folder in (self.directory, path.parent):
+        for folder in (self.directory.parent, self.directory, path.parent):
             if folder.exists() and not is_private(folder):
                 raise PermissionError(f"others may write to {folder}, or another user owns it")
         # Without O_NONBLOCK, opening a pipe would wait.
@@ -225,8 +240,9 @@ class ExecutableCache:
             return False
         path = self._path(key)
         try:
-            make_private(self.directory)
-            make_private(path.parent)
+            for folder in (self.directory.parent, self.directory, path.parent):
+                make_private(folder)
+            self._total.add(size)
             handle, name = tempfile.mkstemp(prefix=_TEMPORARY_PREFIX, dir=path.parent)
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -269,6 +285,7 @@ class ExecutableCache:
                 with contextlib.suppress(OSError):
                     path.unlink()
                     removed += path.suffix == _SUFFIX
+        self._total.forget()
         return removed
 
     def _path(self, key: str) -> Path:
@@ -288,6 +305,19 @@ class ExecutableCache:
                             yield Path(file.path), file.stat()
 
     def _evict(self) -> None:
+        """Remove the least recently used entries if there are too many."""
+        # Another process may have left the eviction to this one while this one held the lock.
+        while self._total.exceeds(self.max_bytes):
+            with self._total.counting() as count:
+                if count.is_another_process:
+                    return
+                kept = self._remove_oldest()
+                count.record(kept)
+            if count.file is None or kept > self.max_bytes:
+                return
+
+    def _remove_oldest(self) -> int:
+        """List all files, remove what is too much and leftovers; return the size of the rest."""
         total = 0
         candidates: list[tuple[float, int, Path]] = []
         for path, status in self._files():
@@ -298,13 +328,101 @@ class ExecutableCache:
                 with contextlib.suppress(OSError):
                     path.unlink()
         if total <= self.max_bytes:
-            return
+            return total
         for _, size, path in sorted(candidates):
             with contextlib.suppress(OSError):
                 path.unlink()
                 total -= size
             if total <= self.max_bytes * _EVICTION_GOAL:
-                return
+                break
+        return total
+
+
+class _Total:
+    """The size of all entries of a cache, shared by processes; it may be too large.
+
+    It is the length of a file, to which processes append a byte for each `_UNIT` that they write.
+    The system makes appending atomic, so no process waits. Entries that are replaced or removed are
+    not subtracted. The file begins with the time at which the entries were last counted.
+
+    Args:
+      path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, size: int) -> None:
+        """Record that an entry is about to be written."""
+        with contextlib.suppress(OSError), self._open(os.O_WRONLY | os.O_APPEND) as file:
+            os.write(file, bytes(-(-size // _UNIT)))
+
+    def exceeds(self, limit: int) -> bool:
+        """Whether the entries may have more bytes than a limit, or were not counted for long."""
+        try:
+            with self._open(os.O_RDONLY) as file:
+                header = os.read(file, _HEADER.size)
+                size = os.fstat(file).st_size - _HEADER.size
+        except OSError:
+            return True
+        if len(header) < _HEADER.size:
+            return True
+        age = time.time() - _HEADER.unpack(header)[0]
+        return size * _UNIT > limit or not 0 <= age < _SCAN_INTERVAL_S
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[_Count]:
+        """A context in which the entries are counted, by one process at a time."""
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(self._open(os.O_RDWR | os.O_CREAT))
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                count = _Count(file, os.fstat(file).st_size)
+            except BlockingIOError:
+                count = _Count(is_another_process=True)
+            except OSError:
+                count = _Count()
+            yield count
+
+    def forget(self) -> None:
+        """Count the entries at the next opportunity."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    @contextlib.contextmanager
+    def _open(self, flags: int) -> Iterator[int]:
+        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        file = os.open(self._path, flags, 0o600)
+        try:
+            yield file
+        finally:
+            os.close(file)
+
+
+class _Count(NamedTuple):
+    """A count of the entries of a cache.
+
+    Attributes:
+      file: the descriptor of the file of a `_Total`; None if it cannot be written.
+      before: the length of the file before.
+      is_another_process: whether another process is counting.
+    """
+
+    file: int | None = None
+    before: int = 0
+    is_another_process: bool = False
+
+    def record(self, size: int) -> None:
+        """Write the size of all entries."""
+        if self.file is None:
+            return
+        # Entries that were written meanwhile may or may not have been counted.
+        meanwhile = os.fstat(self.file).st_size - self.before
+        with contextlib.suppress(OSError):
+            os.ftruncate(self.file, _HEADER.size + size // _UNIT + meanwhile)
+            os.write(self.file, _HEADER.pack(time.time()))
 
 
 @functools.lru_cache(64)

@@ -350,6 +350,7 @@ class _Reproducer(NamedTuple):
     def _folder_in_cache(self) -> str:
         """Make a new folder that only this user can access, and remove the oldest ones."""
         parent = cache_directory() / "reproducers"
+        make_private(parent.parent)
         make_private(parent)
         folder = tempfile.mkdtemp(prefix=_REPRODUCER_PREFIX, dir=parent)
         old = sorted(parent.glob(f"{_REPRODUCER_PREFIX}*"), key=lambda f: f.stat().st_mtime)

@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,9 @@ def test_entries_beyond_the_bound_are_not_stored(tmp_path: Path) -> None:
     assert cache.get(cache_key("small")) is not None
 
 
-def test_leftovers_of_killed_writers_are_removed(cache: ExecutableCache) -> None:
+def test_leftovers_of_killed_writers_are_removed(
+    cache: ExecutableCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache.put(cache_key("program"), b"executable")
     folder = entry_file(cache).parent
     stale, fresh = folder / ".partial-stale", folder / ".partial-fresh"
@@ -99,8 +102,75 @@ def test_leftovers_of_killed_writers_are_removed(cache: ExecutableCache) -> None
     fresh.write_bytes(b"half")
     os.utime(stale, (0, 0))
     cache.put(cache_key("another"), b"executable")
+    tomorrow = time.time() + 90_000
+    os.utime(fresh, (tomorrow, tomorrow))
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    cache.put(cache_key("a day later"), b"executable")
     assert not stale.exists()
     assert fresh.exists()
+
+
+def fill(folder: Path, count: int) -> None:
+    """Put entries into a cache's folder, as other versions of gnomon may have done."""
+    folder.mkdir(mode=0o700)
+    (folder / "one").write_bytes(b"of an older version" * 64)
+    for shard in range(256):
+        (folder / f"{shard:02x}").mkdir(mode=0o700)
+    for number in range(count):
+        key = cache_key(str(number))
+        (folder / key[:2] / f"{key}.bin").hardlink_to(folder / "one")
+
+
+def seconds_of_puts(cache: ExecutableCache, prefix: str) -> float:
+    start = time.process_time()
+    for number in range(50):
+        cache.put(cache_key(prefix, str(number)), bytes(100))
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("count", [2000, pytest.param(50_000, marks=pytest.mark.slow)])
+def test_a_put_costs_the_same_in_a_full_folder(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, empty = ExecutableCache(tmp_path / "full"), ExecutableCache(tmp_path / "empty")
+    fill(full.directory, count)
+    full.put(cache_key("first"), b"executable")
+    empty.put(cache_key("first"), b"executable")
+    listed: list[object] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scan(path))
+    ExecutableCache(full.directory).put(cache_key("second"), b"executable")
+    assert listed == []
+    assert len(full.entries()) == count + 2
+    if count > 10_000:
+        best = {c: min(seconds_of_puts(c, str(i)) for i in range(5)) for c in (full, empty)}
+        assert best[full] < 2 * best[empty]
+
+
+def test_the_bound_holds_for_entries_of_every_history(tmp_path: Path) -> None:
+    # Replaced, removed and older entries, and a record of the total that is lost or damaged.
+    folder = tmp_path / "cache"
+    fill(folder, 300)
+    cache = ExecutableCache(folder, max_bytes=200_000)
+    for number in range(150):
+        cache.put(cache_key("new", str(number % 40)), bytes(3000 + number))
+        if number % 30 == 10:
+            cache.remove(cache_key("new", "3"))
+        if number == 50:
+            (folder / "size").unlink()
+        if number in (75, 100):
+            (folder / "size").write_bytes(b"x" * (3 if number == 75 else 10_000))
+        assert cache.size_bytes() <= 200_000
+    assert len(cache.entries()) >= 40
+
+
+def test_a_total_that_cannot_be_recorded_is_counted(tmp_path: Path) -> None:
+    cache = ExecutableCache(tmp_path / "cache", max_bytes=10_000)
+    (cache.directory / "size").mkdir(parents=True)
+    cache.directory.chmod(0o700)
+    for number in range(20):
+        cache.put(cache_key(str(number)), bytes(1000))
+    assert 5_000 <= cache.size_bytes() <= 10_000
 
 
 def test_clear_removes_everything(cache: ExecutableCache) -> None:
@@ -192,14 +262,15 @@ def test_the_folders_are_made_for_the_user_alone(tmp_path: Path) -> None:
 
 
 @needs_posix
-@pytest.mark.parametrize("which", ["cache", "shard"])
+@pytest.mark.parametrize("which", ["parent", "cache", "shard"])
 def test_a_folder_that_others_may_write_to_is_not_used(
     cache: ExecutableCache, which: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = cache_key("program")
     cache.put(key, b"code")
     file = entry_file(cache)
-    open_folder = cache.directory if which == "cache" else file.parent
+    folders = {"parent": cache.directory.parent, "cache": cache.directory, "shard": file.parent}
+    open_folder = folders[which]
     open_folder.chmod(0o777)
     with caplog.at_level(logging.WARNING):
         assert cache.get(key) is None

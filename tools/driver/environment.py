@@ -157,10 +157,11 @@ def _cache() -> Iterator[Finding]:
         if cache is None:
             yield Finding("cache", "ok", "off (GNOMON_CACHE)")
             return
-        folder = cache.directory
-        if folder.exists() and not is_private(folder):
-            yield Finding("cache", "broken", f"others may write to {folder}; `chmod go-w {folder}`")
-            return
+        for folder in (cache.directory.parent, cache.directory):
+            if folder.exists() and not is_private(folder):
+                message = f"others may write to {folder}; `chmod go-w {folder}`"
+                yield Finding("cache", "broken", message)
+                return
         parent = next(p for p in (folder, *folder.parents) if p.exists())
         if not os.access(parent, os.W_OK):
             yield Finding("cache", "broken", f"{parent} cannot be written; set GNOMON_CACHE_DIR")
