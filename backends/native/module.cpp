@@ -3,6 +3,7 @@
 #include "dispatcher.h"
 #include "equality.h"
 #include "exit.h"
+#include "readable.h"
 #include "uncleared_memory.h"
 
 #include <nanobind/nanobind.h>
@@ -204,6 +205,7 @@ It is not called for numbers, strings, functions, classes and tuples. The defaul
 
 To be called when the interpreter ends: a thread that returns from a call of IREE after that would
 abort the process.)");
+    m.attr("Readable") = make_readable_type();
     m.def(
         "remove_folder_at_exit", [](nb::bytes folder) { remove_folder_at_exit(folder.c_str()); },
         "folder"_a,

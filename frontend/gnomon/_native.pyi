@@ -76,6 +76,11 @@ def set_context(context: object) -> None:
 def stop_threads_instead_of_terminating() -> None:
     """Lets all threads but the calling one stop where C++ would end the process."""
 
+class Readable:
+    """The base class of arrays with a value, which has the buffer protocol."""
+
+    __slots__ = ()
+
 def remove_folder_at_exit(folder: bytes) -> None:
     """Removes a folder after all exit handlers have run; a forked child does not remove it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
 import pickle
 from typing import Any
 
@@ -190,13 +191,49 @@ def test_iteration_gives_arrays_of_the_same_weak_type() -> None:
 def test_numpy_conversion() -> None:
     value = np.arange(3, dtype=np.float32)
     x = wrap(value)
-    assert np.asarray(x).base is value
+    assert np.shares_memory(np.asarray(x), value)
     assert np.asarray(x, np.float64).dtype == np.float64
     owned = np.array(x)
     owned[0] = 7
     assert x.tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="without a copy"):
-        np.asarray(x, np.int32, copy=False)
+    for convert in (np.asarray, ConcreteArray.__array__):
+        with pytest.raises(ValueError, match="copy"):
+            convert(x, np.int32, copy=False)
+
+
+@pytest.mark.parametrize("dtype", sorted(types.ANY, key=str), ids=str)
+@pytest.mark.parametrize("shape", [(), (4,), (0, 3), (2, 2), (1, 2, 1, 2, 1, 1)])
+def test_no_view_of_numpy_can_be_made_writable(dtype: Any, shape: tuple[int, ...]) -> None:
+    value = np.resize(np.array([0, 1, 1, 0]).astype(dtype), shape)
+    for x in (wrap(value), wrap(value.T)):
+        views = [np.asarray(x), x.__array__(), gnomon.device_get(x)]
+        for view in views:
+            while isinstance(view, np.ndarray):
+                assert not view.flags.writeable
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    view.flags.writeable = True
+                view = view.base
+        assert np.asarray(x).dtype == x.dtype
+        assert np.asarray(x).tobytes() == x.tobytes()
+
+
+def test_the_buffer_protocol_reads_as_jax_does() -> None:
+    for value in (np.arange(6.0, dtype="f4").reshape(2, 3), np.array(True), np.zeros((0, 2), "c8")):
+        ours, theirs = memoryview(wrap(value)), memoryview(jnp.asarray(value))
+        for name in ("shape", "strides", "itemsize", "readonly", "c_contiguous"):
+            assert getattr(ours, name) == getattr(theirs, name)
+        assert ours.format == theirs.format.lstrip("=")
+        assert ours.tobytes() == bytes(wrap(value)) == value.tobytes()
+        assert not hasattr(ours.obj, "__array__")
+        assert ours.readonly
+    assert np.frombuffer(wrap(np.arange(3)), np.int64).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="read-write"):
+        io.BytesIO(b"0123").readinto(wrap(np.zeros(1, np.float32)))  # type: ignore[arg-type]
+    with pytest.raises(BufferError, match="dtype"):
+        memoryview(wrap(np.zeros(2, ml_dtypes.bfloat16)))
+    view = memoryview(gnomon.jit(lambda x: x + 1)(np.zeros(1000, np.float32)))
+    gc.collect()
+    assert set(view) == {1.0}
 
 
 @pytest.mark.parametrize("dtype", sorted(types.ANY, key=str), ids=str)

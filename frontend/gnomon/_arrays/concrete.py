@@ -19,6 +19,7 @@ from gnomon._arrays.printing import shown
 from gnomon._arrays.stored import StoredArray
 from gnomon._arrays.transfers import guard_transfer
 from gnomon._config.current import Config
+from gnomon._native import Readable
 from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
 from gnomon.backends.interface import Buffer
 
@@ -39,8 +40,12 @@ __all__ = [
 _ndarray = np.ndarray
 
 
-class ConcreteArray(StoredArray):
-    """An array with a value in host memory, computed or being computed there."""
+class ConcreteArray(StoredArray, Readable):
+    """An array with a value in host memory, computed or being computed there.
+
+    NumPy reads it by the buffer protocol, and calls ``__array__`` for the dtypes that the protocol
+    does not have.
+    """
 
     __slots__ = ()
 
@@ -60,10 +65,12 @@ class ConcreteArray(StoredArray):
                     f"an array of {value.dtype} cannot become {np.dtype(dtype)} without a copy"
                 )
             return value.astype(dtype)
-        view = value.view()
-        # Writing through the view would change an immutable array.
-        view.flags.writeable = False
-        return view
+        if value.dtype.isbuiltin == 1:
+            return np.asarray(memoryview(self))
+        if not value.dtype.itemsize:
+            return value.view()
+        bits = value.view(f"u{value.dtype.itemsize}")
+        return np.asarray(memoryview(wrap_unspread(bits))).view(value.dtype)
 
     def __dlpack__(
         self,
