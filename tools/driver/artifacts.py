@@ -18,10 +18,11 @@ import gnomon_runtime
 from gnomon import export
 from gnomon._compilation.ahead_of_time import closed_program
 from gnomon._export.saving import platform_of_target
+from gnomon.backends.bytecode import BytecodeError, read_bytecode
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.iree.standalone import reason_for_refinement
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
+from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.dialects.types import TensorType
 from gnomon.tools.driver.errors import DriverError
 from gnomon.tools.driver.mlir import lower_for
@@ -107,9 +108,10 @@ class ArtifactProgram:
         """Lower a function that was StableHLO from the start."""
         if not self.entry.sections["portable"]:
             raise DriverError(f"{self.path}: the artifact holds compiled modules only")
-        ensure_context()
-        data = self._artifact.portable(self.name)
-        module = stablehlo.deserialize_portable_artifact(context(), data)
+        try:
+            module = read_bytecode(self._artifact.portable(self.name))
+        except BytecodeError as error:
+            raise DriverError(f"{self.path}: {error}") from error
         return lower_for(compiler, Program(module), True)
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:

@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 
 from gnomon._export.programs import save_program
+from gnomon.backends.bytecode import MAGIC, BytecodeError, read_bytecode
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.platforms import backend
 from gnomon.backends.reference import Evaluator
 from gnomon.backends.standalone_c import CBackend
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
+from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.tools.driver.errors import DriverError
 from gnomon.tools.driver.programs import Leaf, LoweredProgram, compiler_of, remembering
 from gnomon.tools.source_lines import describe_parse_error
 
 __all__ = ["MlirProgram", "lower_for"]
-
-# Bytecode of MLIR: a module, or a portable artifact of StableHLO.
-_BYTECODE = b"ML\xefR"
 
 
 class MlirProgram:
@@ -93,17 +91,15 @@ class MlirProgram:
 
 
 def _parse(data: bytes, path: str) -> ir.Module:
-    is_bytecode = data.startswith(_BYTECODE)
-    text = "" if is_bytecode else _decode(data, path)
+    text = ""
     try:
-        if not is_bytecode:
-            return ir.Module.parse(text, context())
-        try:
-            return stablehlo.deserialize_portable_artifact(context(), data)
-        except (ir.MLIRError, RuntimeError, ValueError):
-            return ir.Module.parse(data, context())
-    except (ir.MLIRError, RuntimeError, ValueError) as error:
-        raise DriverError(describe_parse_error(str(error), path, text)) from error
+        if data.startswith(MAGIC):
+            return read_bytecode(data)
+        text = _decode(data, path)
+        return ir.Module.parse(text, context())
+    except (ir.MLIRError, BytecodeError) as error:
+        described = describe_parse_error(str(error), path, text)
+        raise DriverError(described if path in described else f"{path}: {described}") from error
 
 
 def _decode(data: bytes, path: str) -> str:

@@ -36,6 +36,7 @@ from gnomon._tracing.stack import platform_of
 from gnomon._tracing.trace import is_tracer
 from gnomon._transformations.custom_vjp import custom_vjp
 from gnomon._trees.prefixes import HOLE, difference, structure_mismatch
+from gnomon.backends.bytecode import read_bytecode
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.dialects.refinement import refined
@@ -171,6 +172,9 @@ class Exported:
     def mlir_module(self) -> str:
         """The program for the first platform as text of StableHLO."""
         ensure_context()
+        if self._portable is not None:
+            # From a file, which may be damaged.
+            return str(read_bytecode(self.mlir_module_serialized))
         return str(stablehlo.deserialize_portable_artifact(context(), self.mlir_module_serialized))
 
     def has_vjp(self) -> bool:

@@ -17,6 +17,7 @@ __all__ = ["load"]
 
 _artifacts: Any = Deferred("gnomon_runtime.artifact")
 _errors: Any = Deferred("gnomon_runtime.errors")
+_bytecode: Any = Deferred("gnomon.backends.bytecode")
 _machine: Any = Deferred("gnomon_runtime.machine")
 _running: Any = Deferred("gnomon_runtime.running")
 _deserialization: Any = Deferred("gnomon._export.deserialization")
@@ -95,5 +96,9 @@ def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
                 "operations that IREE computes less accurately; export it again with this version",
                 stacklevel=4,
             )
-        return _saving.compile_portable(artifact.portable(entry.name, chosen), chosen)
+        try:
+            program = _bytecode.read_bytecode(artifact.portable(entry.name, chosen))
+        except _bytecode.BytecodeError as error:
+            raise _errors.ArtifactDamagedError(f"{artifact.name}: {error}") from error
+        return _saving.compile_stablehlo(program, chosen)
     return module, artifact.module(entry.name, module.target)

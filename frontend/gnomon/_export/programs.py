@@ -9,10 +9,10 @@ import gnomon.backends.compilation as lowering
 from gnomon import tree_util
 from gnomon._arrays.aval import ShapedArray, shaped_array
 from gnomon._export.exported import Exported
-from gnomon._export.saving import compile_module, compile_portable, platform_of_target
+from gnomon._export.saving import compile_module, compile_stablehlo, platform_of_target
 from gnomon._export.serialization import WeightNames, add_function, new_writer
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import stablehlo
+from gnomon.dialects.mlir import context, stablehlo
 from gnomon.dialects.types import TensorType
 
 __all__ = ["save_program"]
@@ -46,7 +46,10 @@ def save_program(
     text, portable = "", b""
     if is_stablehlo:
         portable = lowering.serialize(program.module, stablehlo.get_current_version())
-        modules = [compile_portable(portable, target) for target in dict.fromkeys(targets)]
+        modules = [
+            compile_stablehlo(stablehlo.deserialize_portable_artifact(context(), portable), target)
+            for target in dict.fromkeys(targets)
+        ]
     else:
         text = str(lowering.Text(program.module).located)
         modules = [compile_module(text, target) for target in dict.fromkeys(targets)]

@@ -21,10 +21,10 @@ from gnomon.backends.errors import (
 )
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
+from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon_runtime.artifact import Module
 
-__all__ = ["compile_module", "compile_portable", "compile_symbolic", "platform_of_target", "save"]
+__all__ = ["compile_module", "compile_stablehlo", "compile_symbolic", "platform_of_target", "save"]
 
 _standalone: Any = Deferred("gnomon.backends.iree.standalone")
 
@@ -64,8 +64,8 @@ def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tup
     return _described(_standalone.compile_standalone(program, target))
 
 
-def compile_portable(data: bytes, target: str) -> tuple[Module, bytes]:
-    """Compile a portable artifact of StableHLO for a target; see `compile_module`.
+def compile_stablehlo(module: ir.Module, target: str) -> tuple[Module, bytes]:
+    """Compile a program of StableHLO for a target; see `compile_module`.
 
     The rewrites around what IREE compiles wrongly or inaccurately apply only to programs of the
     dialect, so they are missing here.
@@ -79,7 +79,6 @@ def compile_portable(data: bytes, target: str) -> tuple[Module, bytes]:
         raise UnsupportedOnTarget(
             f"programs of StableHLO are compiled for IREE's targets, not for {target!r}"
         )
-    module = stablehlo.deserialize_portable_artifact(context(), data)
     return _described(_standalone.compile_standalone_stablehlo(module, target))
 
 
