@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import functools
 import signal
+import sys
 from collections.abc import Sequence
 
 from gnomon.backends.iree.process import CompilerProcess, ProcessDiedError, ProcessTimeoutError
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 
-try:
+if sys.platform != "win32":
     import resource
-except ModuleNotFoundError:  # Windows
-    resource = None  # type: ignore[assignment]
 
 __all__ = ["MAGIC", "BytecodeError", "read_bytecode", "serve"]
 
@@ -89,7 +88,7 @@ def serve(_: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
 
 
 def _bound_memory(size: int) -> None:
-    if resource is None:
+    if sys.platform == "win32":
         return
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     bound = _MEMORY + _MEMORY_PER_BYTE * size

@@ -38,10 +38,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "IMPORTED_S",
@@ -376,7 +374,7 @@ class _Total:
         with contextlib.ExitStack() as stack:
             try:
                 file = stack.enter_context(self._open(os.O_RDWR | os.O_CREAT))
-                if fcntl is not None:
+                if sys.platform != "win32":
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 count = _Count(file, os.fstat(file).st_size)
             except BlockingIOError:

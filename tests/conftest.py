@@ -34,6 +34,13 @@ settings.register_profile("ci", settings.get_profile("default"), derandomize=Tru
 settings.load_profile("ci" if "CI" in os.environ else "default")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Collects only the files with smoke tests for these: all files take as long as the tests."""
+    if config.option.markexpr != "smoke" or collection_path.suffix != ".py":
+        return None
+    return "mark.smoke" not in collection_path.read_text(encoding="utf-8") or None
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes the compile cache."""
     # Frozen objects are not collected at exit, and nanobind would report IREE's functions as leaks.

@@ -250,6 +250,29 @@ def test_a_right_import_is_let_through(module: str, source: str, is_package: boo
     assert [c for one in imports_of(module, source, is_package) for c in complaints(one)] == []
 
 
+IMPORT_ALL = """
+import importlib, sys
+ours = ("gnomon", "gnomon_runtime", "gnomon_commands")
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # Packages of the extras, with which we compare.
+        if error.name.partition(".")[0] in ours:
+            raise
+"""
+
+
+@pytest.mark.smoke
+def test_every_module_can_be_imported() -> None:
+    # Linters and type checkers do not see what this Python lacks, such as parameters of a class.
+    names = [name for name in FILES if "bench" not in name and not name.endswith("__main__")]
+    result = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, *names], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr, result.stdout) == (0, "", "")
+
+
 def test_importing_gnomon_loads_neither_mlir_nor_a_runtime_nor_jax() -> None:
     program = (
         "import sys; before = set(sys.modules); import gnomon; "

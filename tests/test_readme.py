@@ -29,11 +29,13 @@ def tour() -> dict[str, Any]:
     return names
 
 
+@pytest.mark.smoke
 def test_the_gradient_is_shaped_like_the_parameters(tour: dict[str, Any]) -> None:
     shapes = [(w.shape, b.shape) for w, b in tour["gradient"]]
     assert shapes == [(w.shape, b.shape) for w, b in tour["params"]]
 
 
+@pytest.mark.smoke
 def test_per_example_gradients_average_to_the_gradient(tour: dict[str, Any]) -> None:
     for layer, whole in zip(tour["per_example"], tour["gradient"], strict=True):
         for each, gradient in zip(layer, whole, strict=True):
@@ -41,6 +43,7 @@ def test_per_example_gradients_average_to_the_gradient(tour: dict[str, Any]) -> 
             assert_near(np.mean(each, 0), gradient, 32)
 
 
+@pytest.mark.smoke
 def test_values_in_comments(tour: dict[str, Any]) -> None:
     assert float(tour["gnomon"].grad(tour["piecewise"])(-2.0)) == 12.0
 

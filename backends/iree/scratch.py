@@ -28,10 +28,8 @@ from gnomon._native import remove_folder_at_exit
 from gnomon.backends.cache import cache_directory, is_private
 from gnomon.backends.errors import BackendUnavailable
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "loading_libraries",
@@ -138,7 +136,7 @@ def _lock_folder(folder: str) -> int | None:
       BlockingIOError: another process holds the lock.
       OSError: it is no folder of this user, it was removed, or it cannot be locked.
     """
-    if fcntl is None:
+    if sys.platform == "win32":
         return None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -155,7 +153,7 @@ def _lock_folder(folder: str) -> int | None:
 
 def remove_orphans(parent: str) -> None:
     """Remove the folders in a folder whose processes ended without removing them."""
-    if fcntl is None:
+    if sys.platform == "win32":
         return
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         names = [entry.path for entry in entries if _OF_PROCESS.fullmatch(entry.name)]

@@ -81,6 +81,8 @@ class Readable:
 
     __slots__ = ()
 
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
 def remove_folder_at_exit(folder: bytes) -> None:
     """Removes a folder after all exit handlers have run; a forked child does not remove it."""
 

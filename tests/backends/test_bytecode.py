@@ -71,6 +71,7 @@ def mutants(data: bytes, count: int) -> Iterator[bytes]:
         yield bytes(mutant)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("form", FORMS)
 def test_intact_bytecode_is_read(form: str) -> None:
     assert str(read_bytecode(written(form))) == str(program())

@@ -70,6 +70,7 @@ def arguments() -> tuple[dict[str, Any], Any]:
     return w, gnp.array(rng.normal(size=(5, 4)), "float32")
 
 
+@pytest.mark.smoke
 def test_the_program_is_evaluated_until_it_is_compiled(gate: Gate) -> None:
     traces = []
 

@@ -37,6 +37,25 @@ DEAR = (
 _SMALL_FLOATS = ("f16", "bf16")
 
 
+# An op of each kind: elementwise, structural, contraction, reduction, windowed, linear algebra.
+SMOKE = (
+    "add",
+    "exp",
+    "dot_general",
+    "gather",
+    "reduce_sum",
+    "sort",
+    "conv_general_dilated",
+    "cholesky",
+)
+
+
+def _marks(op: str) -> tuple[pytest.MarkDecorator, ...]:
+    if op in DEAR:
+        return (pytest.mark.slow,)
+    return (pytest.mark.smoke,) if op in SMOKE else ()
+
+
 def _cases(op: str) -> list[Case]:
     rows = [row for row in ROWS if row.op == op]
     if f"gnomon.{op}" in HOST_OPS:
@@ -57,9 +76,7 @@ def _is_put_off(case: Case) -> bool:
     return is_dear or is_narrow(dtype) or is_narrow(target)
 
 
-@pytest.mark.parametrize(
-    "op", [pytest.param(op, marks=pytest.mark.slow if op in DEAR else ()) for op in OPS]
-)
+@pytest.mark.parametrize("op", [pytest.param(op, marks=_marks(op)) for op in OPS])
 def test_compiled_equals_evaluated(op: str) -> None:
     cases = [case for case in _cases(op) if not _is_put_off(case)]
     assert cases

@@ -75,6 +75,10 @@ STEP = 1e-5
 DIFFERENCES = 8192 * units_of_differences(STEP)
 
 
+# Of so many rows, one is a smoke test: each is quick, but they are thousands.
+SMOKE_EVERY = 16
+
+
 def cases(rows: list[Row], *, wide: bool = False) -> list[Any]:
     """(row, dtype) pairs; ``wide``: differentiable rows in f64 and c128 only."""
     found = []
@@ -86,6 +90,14 @@ def cases(rows: list[Row], *, wide: bool = False) -> list[Any]:
             names = [n for n in ("f64", "c128") if n in names]
         found += [pytest.param(row, DTYPES[n], id=f"{row.id}-{n}") for n in names]
     return found
+
+
+def with_smoke(cases: list[Any]) -> list[Any]:
+    """The cases, a sample of which are smoke tests."""
+    return [
+        case._replace(marks=[pytest.mark.smoke]) if i % SMOKE_EVERY == 0 else case
+        for i, case in enumerate(cases)
+    ]
 
 
 def test_every_op_has_a_row() -> None:
@@ -114,7 +126,7 @@ def test_differentiable_ops_are_differentiated_by_some_row() -> None:
     assert not rules - covered - ELSEWHERE.keys()
 
 
-@pytest.mark.parametrize(("row", "dtype"), cases(ROWS))
+@pytest.mark.parametrize(("row", "dtype"), with_smoke(cases(ROWS)))
 def test_evaluation_equals_the_reference(row: Row, dtype: np.dtype) -> None:
     arrays = draw_all(row, dtype, edges=True)
     program = program_of(row, dtype, arrays)

@@ -81,7 +81,9 @@ def training(tmp_path_factory) -> Path:
 
 
 def in_child(program: str, *arguments: object, prepare: str = BLOCK) -> list[str]:
-    command = [sys.executable, "-c", prepare + program, *map(str, arguments)]
+    # Python 3.12 and later warn of a fork where there are threads.
+    quiet = "-Wignore:This process:DeprecationWarning"
+    command = [sys.executable, quiet, "-c", prepare + program, *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
@@ -95,6 +97,7 @@ def expected_state(steps: int) -> np.ndarray:
     return w
 
 
+@pytest.mark.smoke
 def test_several_functions_with_a_state_on_the_device(training) -> None:
     model = gr.load(training)
     assert list(model) == ["init", "step", "predict"]
@@ -129,6 +132,7 @@ def test_weights_have_names_and_are_mapped_once(training) -> None:
     assert model.weight_on("layer/0", device)[0] is view
 
 
+@pytest.mark.smoke
 def test_a_process_without_a_compiler(training) -> None:
     """It computes the same bits as this process, and imports only NumPy and IREE's runtime."""
     program = """

@@ -25,6 +25,9 @@ class _ExitHandlers:
         self.functions: list[Callable[[], object]] = []
         self._others = others
 
+    def __call__(self) -> None:
+        """Do nothing: only functions can be exit handlers."""
+
     def __eq__(self, handler: object) -> bool:
         # The functions have no names. Their arguments lie in an object whose type has one.
         record = type(getattr(handler, "__self__", None)).__name__

@@ -126,7 +126,7 @@ if {use}:
 """
 
 
-@pytest.mark.parametrize("use", [True, False])
+@pytest.mark.parametrize("use", [pytest.param(True, marks=pytest.mark.smoke), False])
 def test_functions_of_all_kinds_work_in_exit_handlers_from_before_the_import(
     use: bool, tmp_path: Path
 ) -> None:

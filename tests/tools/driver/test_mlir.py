@@ -28,6 +28,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.smoke
 def test_stablehlo_is_run_and_compiled(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(program), "--input=0"]) == 0
     assert capsys.readouterr().out == "result: f32[3]\n[1. 1. 1.]\n"

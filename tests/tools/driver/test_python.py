@@ -64,6 +64,7 @@ def test_types_come_from_the_option_or_from_the_file(model: Path, capsys: Captur
     assert "integer_pow" in text and "main(%arg0: tensor<2xf64>) -> tensor<2xf64>" in text
 
 
+@pytest.mark.smoke
 def test_transformations_are_applied_in_order(model: Path, capsys: Capture) -> None:
     def signature(*options: str) -> str:
         text = emitted(capsys, f"{model}:scaled", "--emit=gnomon", *options)

@@ -128,6 +128,7 @@ def test_differences_are_reported(tmp_path: Path) -> None:
     assert "it is f32[3]" in compare({"x": x[:3], "n": n}, path)[0].reason
 
 
+@pytest.mark.smoke
 def test_results_are_written_and_compared(model: Path, capsys: Capture) -> None:
     run = ["run", f"{model}:loss", "--grad"]
     for suffix in ("npz", "safetensors"):
