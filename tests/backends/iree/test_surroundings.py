@@ -88,6 +88,27 @@ def test_a_loaded_program_keeps_no_file_and_is_freed_with_its_function() -> None
     assert _libraries() < libraries
 
 
+def _mappings() -> int:
+    return len(Path("/proc/self/maps").read_text().splitlines())
+
+
+@linux
+@pytest.mark.slow
+def test_a_process_of_many_programs_keeps_none_of_them() -> None:
+    def run_programs(first: int, count: int) -> None:
+        for i in range(first, first + count):
+            assert gn.jit(lambda x, i=i: gnp.cos(x) * i)(gnp.zeros(3))[0] == i
+        gn.clear_caches()
+
+    run_programs(0, 10)
+    mappings, descriptors = _mappings(), len(os.listdir("/proc/self/fd"))
+    run_programs(10, 100)
+    # Memory that the allocator keeps adds a few.
+    assert _mappings() < mappings + 50
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert _libraries() == 0
+
+
 FIRST_WITHOUT_A_LIBRARY = """
 import os
 import gnomon as gn, gnomon.numpy as gnp
