@@ -136,7 +136,8 @@ def _fold_dimension(
 
 def take_strided(x: np.ndarray, d: int, start: int, limit: int, stride: int) -> np.ndarray:
     """Slice an array along dimension ``d``."""
-    return x[(*(slice(None),) * d, slice(start, limit, stride))]
+    index = (*(slice(None),) * d, slice(start, limit, stride))
+    return x[index]
 
 
 def dilate_and_pad(x: np.ndarray, value: Any, params: Mapping[str, Any]) -> np.ndarray:

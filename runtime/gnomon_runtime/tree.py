@@ -13,7 +13,7 @@ A named tuple comes back as one with the same name and fields. A node of a class
 
 from __future__ import annotations
 
-import binascii
+import base64
 import collections
 import functools
 import keyword
@@ -214,8 +214,8 @@ def _fields(data: dict[str, Any]) -> tuple[str, ...]:
 def _node_data(data: dict[str, Any]) -> bytes:
     try:
         if isinstance(data["node"], str) and isinstance(data["data"], str):
-            return binascii.a2b_base64(data["data"], strict_mode=True)
-    except (binascii.Error, ValueError):
+            return base64.b64decode(data["data"], validate=True)
+    except ValueError:
         pass
     raise TreeFormatError("a registered node has no name, or no data in base64")
 
