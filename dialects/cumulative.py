@@ -99,7 +99,7 @@ def _jvp_scan(combine: Combine) -> Rule:
 
 
 def _reversed(x: np.ndarray, axis: int) -> np.ndarray:
-    return x[(*(slice(None, None, -1 if d == axis else 1) for d in range(x.ndim)),)]
+    return x[tuple(slice(None, None, -1 if d == axis else 1) for d in range(x.ndim))]
 
 
 def _reduce_window(

@@ -203,7 +203,7 @@ def place_padded(
     """Write the elements of an array to their places in the padded result."""
     ranges = list(map(padded_range, x.shape, low, high, interior))
     target = (slice(r.begin, r.begin + (r.last - r.first) * r.step, r.step) for r in ranges)
-    result[(*target,)] = x[tuple(slice(r.first, r.last) for r in ranges)]
+    result[tuple(target)] = x[tuple(slice(r.first, r.last) for r in ranges)]
 
 
 def _transpose_pad(

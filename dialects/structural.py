@@ -280,7 +280,8 @@ def _infer_rev(x: TensorType, *, dims: tuple[int, ...]) -> TensorType:
 
 def _evaluate_rev(x: np.ndarray, *, dims: tuple[int, ...]) -> np.ndarray:
     index: list[Any] = [slice(None, None, -1 if d in dims else 1) for d in range(x.ndim)]
-    return x[(*index, ...)]
+    selected = (*index, ...)
+    return x[selected]
 
 
 def _batch_rev(inst: Instance, operands: Values, dims: Dims, axis: MappedAxis) -> Batched:
