@@ -102,7 +102,7 @@ def test_a_process_of_many_programs_keeps_none_of_them() -> None:
 
     run_programs(0, 10)
     mappings, descriptors = _mappings(), len(os.listdir("/proc/self/fd"))
-    run_programs(10, 100)
+    run_programs(10, 30)
     # Memory that the allocator keeps adds a few.
     assert _mappings() < mappings + 50
     assert len(os.listdir("/proc/self/fd")) <= descriptors
