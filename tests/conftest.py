@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import minutes
+
 # A fresh cache, so that no test passes because of an older compiler's output on disk. The variable
 # is set before gnomon is imported, and inherited by pytest-xdist workers and subprocesses.
 _OWN_CACHE = None
@@ -39,6 +41,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "smoke" or collection_path.suffix != ".py":
         return None
     return "mark.smoke" not in collection_path.read_text(encoding="utf-8") or None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Counts the minutes of each folder if the environment asks for it."""
+    minutes.register(config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

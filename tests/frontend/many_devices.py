@@ -9,16 +9,15 @@ and compares its programs with JAX's by a `Comparison`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import multiprocessing
 import os
-import pickle
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ from tests.frontend.oracle import kind
 from tests.tolerance import assert_near
 
 COUNT = 8
-ROOT = Path(__file__).parents[2]
 _others = [iree_device.Device(id, TARGETS["cpu"]) for id in range(1, COUNT)]
 
 # The names that a program may use, with either library.
@@ -87,28 +85,40 @@ def _plain(x: Any) -> Any:
 
 
 def jax_outcomes(programs: Mapping[str, str]) -> dict[str, tuple[str, Any]]:
-    """JAX's results of programs, all run on eight devices in one child process."""
-    flags = "--xla_force_host_platform_device_count=8"
-    child = subprocess.run(
-        [sys.executable, "-c", "from tests.frontend import many_devices as m; m.answer()"],
-        input=pickle.dumps(dict(programs)),
-        capture_output=True,
-        cwd=ROOT,
-        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        timeout=300,
-        check=False,
-    )
-    assert child.returncode == 0, child.stderr.decode()
-    found: dict[str, tuple[str, Any]] = pickle.loads(child.stdout)
-    return found
+    """JAX's results of programs, each run on eight devices in the session's child process."""
+    return {name: _jax_process().outcome(program) for name, program in programs.items()}
 
 
-def answer() -> None:
-    """The entry point of the child process of `jax_outcomes`."""
-    programs = pickle.loads(sys.stdin.buffer.read())
+class _JaxProcess:
+    """A process in which JAX has eight devices: its flag must be set before JAX begins."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        context.Process(target=_answer, args=(theirs,), daemon=True).start()
+        theirs.close()
+
+    def outcome(self, program: str) -> tuple[str, Any]:
+        """The outcome of one program; an error if the process ends or takes minutes."""
+        self.connection.send(program)
+        assert self.connection.poll(300), program
+        answer: tuple[str, Any] = self.connection.recv()
+        return answer
+
+
+@functools.cache
+def _jax_process() -> _JaxProcess:
+    """The child process, which lasts as long as this one: JAX takes seconds to start."""
+    return _JaxProcess()
+
+
+def _answer(connection: Connection) -> None:
+    """What the child process runs."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={COUNT}"
     warnings.simplefilter("ignore")
-    answers = {key: outcome("jax", program) for key, program in programs.items()}
-    sys.stdout.buffer.write(pickle.dumps(answers))
+    with contextlib.suppress(EOFError):
+        while True:
+            connection.send(outcome("jax", connection.recv()))
 
 
 class Comparison:
@@ -121,15 +131,10 @@ class Comparison:
     def __init__(self, programs: Mapping[str, str]) -> None:
         self.programs = dict(programs)
 
-    @functools.cached_property
-    def of_jax(self) -> dict[str, tuple[str, Any]]:
-        """JAX's outcomes of all programs."""
-        return jax_outcomes(self.programs)
-
     def both(self, name: str) -> tuple[str, Any, Any]:
         """Run a program: ``"value"`` or ``"error"``, our result and JAX's; errors of one kind."""
         what, ours = outcome("gnomon", self.programs[name])
-        expected, theirs = self.of_jax[name]
+        expected, theirs = _jax_process().outcome(self.programs[name])
         assert what == expected, (ours, theirs)
         if what == "error":
             assert ours[0] == theirs[0], (ours, theirs)
