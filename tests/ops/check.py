@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 import tests.ops
 from gnomon.backends.interface import Backend
 from gnomon.backends.reference import Evaluator
-from gnomon.dialects import functions
 from gnomon.dialects.body import Body
 from gnomon.dialects.contract import REGISTRY, Op
 from gnomon.dialects.functions import Program, emit_call
@@ -218,37 +217,40 @@ def assert_close(
     )
 
 
+def units_of_case(case: Case) -> float:
+    """The tolerance of a case on a backend whose functions gnomon writes."""
+    return ulps_of(*case, compiled=True)
+
+
+def more_units_than_the_row(units: float) -> Callable[[Case], float]:
+    """The tolerance on a backend with functions of its own: some units more than the row's."""
+    return lambda case: case[0].ulps + units
+
+
 def check_compiled(
-    backend: Backend, cases: Sequence[Case], *, functions_are_ours: bool = True
+    backend: Backend, cases: Sequence[Case], units: Callable[[Case], float] = units_of_case
 ) -> None:
-    """Compile cases as one program, run it, and compare with the evaluator.
+    """Compile cases as one program, run it, and fail with all differences from the evaluator.
 
     Args:
       backend: the backend that compiles.
       cases: the rows and dtypes.
-      functions_are_ours: whether gnomon writes the functions that the table of accuracy bounds;
-        the functions of other compilers have the row's tolerance.
+      units: the tolerance of a case in units of the result's dtype.
     """
     operands = [draw_all(row, dtype, salt="compiled", edges=True) for row, dtype in cases]
     executable = backend.compile(backend.lower(joint_program(cases, operands)))
     flat = [np.ascontiguousarray(a).reshape(a.shape) for arrays in operands for a in arrays]
     results = iter(b.to_numpy() for b in executable(flat))
     problems = []
-    for (row, dtype), arrays in zip(cases, operands, strict=True):
-        expected = run(program_of(row, dtype, arrays), "f", arrays)
-        for reference in expected:
+    for case, arrays in zip(cases, operands, strict=True):
+        row, dtype = case
+        for reference in run(program_of(row, dtype, arrays), "f", arrays):
             result = next(results)
             try:
                 assert result.dtype == reference.dtype
-                if is_inexact(reference.dtype):
-                    theirs = row.ulps + EXTRA_ULPS
-                    ulps = ulps_of(row, dtype, compiled=True) if functions_are_ours else theirs
-                else:
-                    ulps = 0.0
-                assert_close(result, reference, reference.dtype, ulps, f"{row.id} {dtype}")
+                allowed = units(case) if is_inexact(reference.dtype) else 0.0
+                name = f"{row.id} {short_name(dtype)}"
+                assert_close(result, reference, reference.dtype, allowed, name)
             except AssertionError as error:
                 problems.append(str(error))
     assert not problems, "\n".join(problems)
-
-
-__all__ = ["DTYPES", "all_rows", "assert_close", "functions", "program_of", "run"]

@@ -5,7 +5,7 @@ Ops that no plugin supports are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -15,31 +15,19 @@ from gnomon.backends.pjrt.legalize import reason_unsupported
 from gnomon.backends.pjrt.plugin import PluginSpec
 from gnomon.dialects.types import short_name
 from tests.conftest import cpu_plugin
+from tests.ops.cases import DEAR, OPS, cases_of, groups
 from tests.ops.check import (
-    DTYPES,
     Case,
-    all_rows,
     check_compiled,
     draw_all,
     joint_program,
+    more_units_than_the_row,
 )
 
 pytestmark = pytest.mark.pjrt
 
-ROWS = all_rows()
-SUPPORTED = sorted({r.op for r in ROWS if reason_unsupported(f"gnomon.{r.op}") is None})
-REFUSED = sorted({r.op for r in ROWS} - set(SUPPORTED))
-
-# Series and iterations take seconds to compile in each dtype.
-DEAR = (
-    "igamma",
-    "igamma_grad_a",
-    "igammac",
-    "polygamma",
-    "random_gamma_grad",
-    "regularized_incomplete_beta",
-    "zeta",
-)
+SUPPORTED = [op for op in OPS if reason_unsupported(f"gnomon.{op}") is None]
+REFUSED = sorted(set(OPS) - set(SUPPORTED))
 
 # These dtypes are computed in bytes, and left to the slow tests.
 SMALL = ("i4", "u4", "i2", "u2")
@@ -56,30 +44,26 @@ def backend() -> Iterator[PjrtBackend]:
 
 
 def _cases(op: str) -> list[Case]:
-    chosen = []
-    for i, row in enumerate(row for row in ROWS if row.op == op):
-        names = row.dtypes.split()
-        one = "f32" if "f32" in names else names[0]
-        every = i == 0 and op not in DEAR
-        chosen += [(row, DTYPES[n]) for n in names if every or n == one]
-    return chosen
+    return cases_of(op, in_every_dtype=lambda op: op not in DEAR)
 
 
 def _is_small(case: Case) -> bool:
     return short_name(case[1]) in SMALL
 
 
-@pytest.mark.parametrize("op", SUPPORTED)
-def test_compiled_equals_evaluated(op: str, backend: PjrtBackend) -> None:
-    check_compiled(
-        backend, [case for case in _cases(op) if not _is_small(case)], functions_are_ours=False
-    )
+@pytest.mark.parametrize("ops", groups(SUPPORTED))
+def test_compiled_equals_evaluated(ops: Sequence[str], backend: PjrtBackend) -> None:
+    cases = [case for op in ops for case in _cases(op) if not _is_small(case)]
+    check_compiled(backend, cases, more_units_than_the_row(8))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", [op for op in SUPPORTED if any(map(_is_small, _cases(op)))])
-def test_compiled_equals_evaluated_in_small_integers(op: str, backend: PjrtBackend) -> None:
-    check_compiled(backend, list(filter(_is_small, _cases(op))), functions_are_ours=False)
+@pytest.mark.parametrize("ops", groups([op for op in SUPPORTED if any(map(_is_small, _cases(op)))]))
+def test_compiled_equals_evaluated_in_small_integers(
+    ops: Sequence[str], backend: PjrtBackend
+) -> None:
+    cases = [case for op in ops for case in _cases(op) if _is_small(case)]
+    check_compiled(backend, cases, more_units_than_the_row(8))
 
 
 @pytest.mark.parametrize("op", REFUSED)

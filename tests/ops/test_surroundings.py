@@ -16,7 +16,7 @@ from gnomon.backends.iree.targets import find_target, incompatibility
 from gnomon.dialects.body import Body
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import short_name
-from tests.backends.on_device import OPS, cases_of, few_cases_of
+from tests.ops.cases import DEAR, OPS, cases_of, few_cases_of
 from tests.ops.check import Case, draw_all, joint_program, run, types_of
 from tests.ops.surroundings import (
     ARGUMENT,
@@ -27,7 +27,6 @@ from tests.ops.surroundings import (
     sampled,
     surroundings_of,
 )
-from tests.ops.test_compiled import DEAR
 
 LEVELS = ("cpu", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 # The number of ops in one program of the quick tests.

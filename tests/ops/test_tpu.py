@@ -1,9 +1,12 @@
 """Every op of the op table compiles for TPUs, except those that need f64, which are refused.
 
-By default each op is compiled for one of two generations in turn; the slow tests cover the other.
+Some ops are compiled as one program, by default for one of two generations in turn; the slow tests
+cover the other.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,8 +18,9 @@ from gnomon.dialects.body import Body
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import TensorType
-from tests.ops.check import DTYPES, draw_all, joint_program, params_of
-from tests.ops.test_pjrt import ROWS, SUPPORTED
+from tests.ops.cases import GROUP, ROWS
+from tests.ops.check import DTYPES, Case, draw_all, joint_program, params_of
+from tests.ops.test_pjrt import SUPPORTED
 
 pytestmark = pytest.mark.tpu_compile
 
@@ -25,24 +29,30 @@ TARGETS = ("v5e:2x2", "v6e:1x1")
 # Ops computed in f64, which the compiler emulates: it rejects some and takes minutes for others.
 IN_F64 = [op for op in SUPPORTED if reason_unsupported(f"gnomon.{op}", "tpu") is not None]
 OPS = [op for op in SUPPORTED if op not in IN_F64]
+PARTS = [OPS[i : i + GROUP] for i in range(0, len(OPS), GROUP)]
 PREFERRED = ("f32", "i32", "u32", "bool", "c64", "i8", "u8", "i16", "f64", "bf16", "f16")
 
 # The compiler rejects vectors of 2-bit integers, and aborts on some.
 TWO_BITS = (DTYPES["i2"], DTYPES["u2"])
 
 
-@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("number", "op"), list(enumerate(OPS)), ids=str)
-def test_compiles(number: int, op: str, turn: int) -> None:
-    rows = [row for row in ROWS if row.op == op]
-    row, dtype = next(
+def _case(op: str) -> Case:
+    """The op's first row in the dtype that TPUs compute with rather than another."""
+    return next(
         (row, DTYPES[name])
         for name in PREFERRED
-        for row in rows
-        if name in row.dtypes.split()
+        for row in ROWS
+        if row.op == op
+        and name in row.dtypes.split()
         and params_of(row, DTYPES[name]).get("dtype", DTYPES[name]) not in TWO_BITS
     )
-    program = joint_program([(row, dtype)], [draw_all(row, dtype)])
+
+
+@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("number", "ops"), list(enumerate(PARTS)), ids=str)
+def test_compiles(number: int, ops: Sequence[str], turn: int) -> None:
+    cases = [_case(op) for op in ops]
+    program = joint_program(cases, [draw_all(*case) for case in cases])
     compiled = BACKEND.compile_for(BACKEND.lower(program), TARGETS[(number + turn) % len(TARGETS)])
     assert compiled.as_text().startswith("HloModule")
 

@@ -1,41 +1,22 @@
 """The op table on devices with separate memory, compared with the evaluator.
 
-Each op's first row in two dtypes, several ops in one program. The ops in `DEAR`, and all rows and
-dtypes, are slow tests: a separate step of `.ci/run`.
+Each op's first row in two dtypes, several ops in one program. Long series and iterations, and all
+rows and dtypes, are slow tests: a separate step of `.ci/run`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 
 from gnomon.backends.narrow_formats import is_narrow
 from gnomon.dialects.types import short_name
 from tests.backends.devices.platforms import PLATFORMS, backend_of, dtypes_on
-from tests.backends.on_device import (
-    OPS,
-    Case,
-    cases_of,
-    check_cases,
-    dtypes_of,
-    few_cases_of,
-)
+from tests.ops.cases import DEAR, OPS, cases_of, dtypes_of, few_cases_of, groups
+from tests.ops.check import Case, check_compiled, more_units_than_the_row
 
-# Long series and iterations take seconds to compile for each dtype.
-DEAR = frozenset(
-    (
-        "fft",
-        "igamma",
-        "igamma_grad_a",
-        "igammac",
-        "polygamma",
-        "random_gamma_grad",
-        "regularized_incomplete_beta",
-        "sort",
-        "zeta",
-    )
-)
-
-_GROUP = 8
+_DEAR_ON_DEVICES = DEAR | {"fft", "sort"}
 
 
 def _ulps(platform: str) -> float:
@@ -47,28 +28,19 @@ def _cases(op: str, platform: str) -> list[Case]:
     return [case for case in cases_of(op, dtypes_on(platform)) if not is_narrow(case[1])]
 
 
-_QUICK = [op for op in OPS if op not in DEAR]
-
-
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("first", range(0, len(_QUICK), _GROUP), ids=lambda i: _QUICK[i])
-def test_ops_on_a_device_equal_the_evaluator(first: int, platform: str) -> None:
-    cases = [
-        case
-        for op in _QUICK[first : first + _GROUP]
-        for case in few_cases_of(op, dtypes_on(platform))
-    ]
-    check_cases(backend_of(platform), cases, extra_ulps=lambda _: _ulps(platform))
+@pytest.mark.parametrize("ops", groups([op for op in OPS if op not in _DEAR_ON_DEVICES]))
+def test_ops_on_a_device_equal_the_evaluator(ops: Sequence[str], platform: str) -> None:
+    cases = [case for op in ops for case in few_cases_of(op, dtypes_on(platform))]
+    check_compiled(backend_of(platform), cases, more_units_than_the_row(_ulps(platform)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("op", OPS)
-def test_every_row_on_a_device_equals_the_evaluator(op: str, platform: str) -> None:
-    cases = _cases(op, platform)
-    if not cases:
-        pytest.skip(f"no dtype of {op} is on {platform}")
-    check_cases(backend_of(platform), cases, extra_ulps=lambda _: _ulps(platform))
+@pytest.mark.parametrize("ops", groups(OPS))
+def test_every_row_on_a_device_equals_the_evaluator(ops: Sequence[str], platform: str) -> None:
+    cases = [case for op in ops for case in _cases(op, platform)]
+    check_compiled(backend_of(platform), cases, more_units_than_the_row(_ulps(platform)))
 
 
 def test_a_case_is_about_all_its_dtypes() -> None:

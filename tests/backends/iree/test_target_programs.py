@@ -21,8 +21,14 @@ from gnomon.backends.iree.ahead_of_time import device_code
 from gnomon.backends.iree.backend import IreeBackend, iree_backend
 from gnomon.backends.iree.targets import find_target, incompatibility
 from tests.backends.devices.test_programs import ALL as ON_DEVICES
-from tests.backends.on_device import OPS, Case, check_cases, few_cases_of
-from tests.ops.check import draw_all, joint_program
+from tests.ops.cases import OPS, few_cases_of
+from tests.ops.check import (
+    Case,
+    check_compiled,
+    draw_all,
+    joint_program,
+    more_units_than_the_row,
+)
 from tests.tolerance import assert_near
 
 GPUS = ["cuda:sm_90", "rocm:gfx942", "metal"]
@@ -179,4 +185,4 @@ def test_the_op_table_runs(name: str, part: int) -> None:
     cases = [case for op in OPS[part::_PARTS] for case in few_cases_of(op, dtypes)]
     accepted = _accepted(backend, cases)
     assert len(accepted) > len(cases) // 2
-    check_cases(backend, accepted)
+    check_compiled(backend, accepted, more_units_than_the_row(8))

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 
 import pytest
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from tests.backends.on_device import OPS, ROWS, dtypes_of
 from tests.backends.standalone_c.compiled import CompiledC
-from tests.ops.check import DTYPES, Case, check_compiled, draw_all, joint_program
+from tests.ops.cases import OPS, ROWS, cases_of, groups
+from tests.ops.check import (
+    DTYPES,
+    Case,
+    check_compiled,
+    draw_all,
+    joint_program,
+    more_units_than_the_row,
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
@@ -29,27 +37,22 @@ QUICK = (
 
 
 def _cases(op: str) -> list[Case]:
-    """An op's first row in every dtype and its other rows in one dtype each."""
-    chosen = []
-    for i, row in enumerate(row for row in ROWS if row.op == op):
-        names = row.dtypes.split()
-        one = "f32" if "f32" in names else names[0]
-        chosen += [(row, DTYPES[name]) for name in names if i == 0 or name == one]
-    return [case for case in chosen if dtypes_of(case) <= SUPPORTED]
+    return cases_of(op, SUPPORTED)
 
 
 WRITTEN = [op for op in OPS if op not in REFUSED and _cases(op)]
 
 
-@pytest.mark.parametrize("op", QUICK)
-def test_some_ops_equal_the_evaluator(op: str) -> None:
-    check_compiled(CompiledC(), _cases(op)[:12], functions_are_ours=False)
+def test_some_ops_equal_the_evaluator() -> None:
+    cases = [case for op in QUICK for case in _cases(op)[:12]]
+    check_compiled(CompiledC(), cases, more_units_than_the_row(8))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", WRITTEN)
-def test_every_op_equals_the_evaluator(op: str) -> None:
-    check_compiled(CompiledC(), _cases(op), functions_are_ours=False)
+@pytest.mark.parametrize("ops", groups(WRITTEN))
+def test_every_op_equals_the_evaluator(ops: Sequence[str]) -> None:
+    cases = [case for op in ops for case in _cases(op)]
+    check_compiled(CompiledC(), cases, more_units_than_the_row(8))
 
 
 @pytest.mark.parametrize("op", REFUSED)

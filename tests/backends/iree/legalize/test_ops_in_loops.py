@@ -15,7 +15,7 @@ from gnomon.dialects.body import Body
 from gnomon.dialects.control_flow import scan
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import short_name
-from tests.backends.on_device import OPS, few_cases_of
+from tests.ops.cases import OPS, few_cases_of
 from tests.ops.check import Case, draw_all, emit_row, types_of, ulps_of
 from tests.tolerance import assert_near
 

@@ -1,0 +1,99 @@
+"""Which rows and dtypes of the op table a check takes, and how many ops it joins in a program."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gnomon.backends.iree.legalize.host_ops import HOST_OPS
+from gnomon.backends.narrow_formats import is_narrow
+from gnomon.dialects.dot_algorithm import TF32, algorithm_of, is_algorithm
+from gnomon.dialects.types import short_name
+from tests.ops.check import DTYPES, Case, all_rows, draw_all, params_of
+
+ROWS = all_rows()
+OPS = sorted({row.op for row in ROWS})
+
+# Series and iterations take seconds to compile for each dtype.
+DEAR = frozenset(
+    (
+        "igamma",
+        "igamma_grad_a",
+        "igammac",
+        "polygamma",
+        "random_gamma_grad",
+        "regularized_incomplete_beta",
+        "zeta",
+    )
+)
+
+# The number of ops in one program: a compilation costs more than an op, but long programs are slow
+# to compile, and leave one worker waiting for the other at the end.
+GROUP = 8
+
+
+def groups(ops: Sequence[str], size: int = GROUP) -> list[Any]:
+    """Parameters of a test that each hold several ops, to be compiled as one program."""
+    parts = [ops[i : i + size] for i in range(0, len(ops), size)]
+    return [pytest.param(part, id=f"{part[0]} to {part[-1]}") for part in parts]
+
+
+def dtypes_of(case: Case) -> set[str]:
+    """The short names of the dtypes of a case.
+
+    These are the dtype under test and those of the operands, the parameters, and an algorithm
+    among the parameters.
+    """
+    row, dtype = case
+    params = params_of(row, dtype).values()
+    found = {short_name(d) for d in (dtype, *(a.dtype for a in draw_all(row, dtype)))}
+    found |= {short_name(v) for v in params if isinstance(v, np.dtype)}
+    for text in params:
+        if isinstance(text, str) and is_algorithm(text):
+            algorithm = algorithm_of(text)
+            found |= {algorithm.lhs, algorithm.rhs, algorithm.accumulation} - {TF32}
+    return found
+
+
+def cases_of(
+    op: str,
+    dtypes: Collection[str] = frozenset(DTYPES),
+    in_every_dtype: Callable[[str], bool] = lambda op: True,
+) -> list[Case]:
+    """An op's first row in every dtype and its other rows in one dtype each.
+
+    Args:
+      op: its name.
+      dtypes: short names of those that the platform has.
+      in_every_dtype: whether the first row of an op is taken in every dtype.
+    """
+    rows = [row for row in ROWS if row.op == op]
+    if f"gnomon.{op}" in HOST_OPS:
+        # Python evaluates the op, so compiling the rest of a row only costs time.
+        rows = [replace(row, around=None) for row in rows]
+    chosen: list[Case] = []
+    for i, row in enumerate(rows):
+        cases = [(row, DTYPES[name]) for name in row.dtypes.split()]
+        if len(dtypes) < len(DTYPES):
+            cases = [case for case in cases if dtypes_of(case) <= set(dtypes)]
+        one = next((c for c in cases if short_name(c[1]) == "f32"), cases[0] if cases else None)
+        every = i == 0 and in_every_dtype(op)
+        chosen += [case for case in cases if every or case is one]
+    return chosen
+
+
+def few_cases_of(op: str, dtypes: Collection[str]) -> list[Case]:
+    """An op's first row in f32 and in another dtype, which differs from op to op.
+
+    Dtypes that are computed in bytes are left out: `backends/narrow.py` has its own tests.
+    """
+    cases = [case for case in cases_of(op, dtypes) if not is_narrow(case[1])]
+    cases = [case for case in cases if case[0] is cases[0][0]]
+    plain = [case for case in cases if short_name(case[1]) == "f32"]
+    others = [case for case in cases if short_name(case[1]) != "f32"]
+    return plain + others[zlib.crc32(op.encode()) % len(others) :][:1] if others else plain
