@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gnomon.dialects.dot_algorithm import algorithm_of, is_algorithm, rounded_arrays
+from gnomon.dialects.pairwise import multiply_in_pieces, terms_at_once
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer, short_name
 
 __all__ = ["evaluate", "free_dims"]
@@ -101,6 +102,8 @@ def _multiplier(
     multiply: Multiply = np.matmul if batch else np.ndarray.dot
     if not batch and k == 1 and 1 in (m, n):
         multiply = _scale
+    elif k > 2 * (terms := terms_at_once(m, n)):
+        multiply = functools.partial(multiply_in_pieces, multiply, batch, terms)
     if is_complex(work):
         multiply = functools.partial(_multiply_complex, multiply)
     if work == operand == result:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules, work_rules
+from gnomon.dialects import pairwise, sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL as BOOL_KIND
 from gnomon.dialects.attributes import INT, INTS
 from gnomon.dialects.combinators import (
@@ -174,7 +175,7 @@ def _cumulative(
     *,
     doc: str,
     dtypes: Collection[np.dtype],
-    ufunc: np.ufunc | _Accumulation,
+    accumulate: Callable[[np.ndarray, int, np.dtype | None], np.ndarray],
     identity: Callable[[np.dtype], np.ndarray],
     jvp: Facet,
     transpose: Facet = NOT_LINEAR,
@@ -182,7 +183,11 @@ def _cumulative(
     accumulates: bool = False,
     work: WorkRule = work_rules.elementwise,
 ) -> Op:
-    """Declare a cumulative op; see `reduction` for the meaning of the arguments."""
+    """Declare a cumulative op; see `reduction` for the meaning of other arguments.
+
+    Args:
+      accumulate: ``accumulate(x, axis, dtype)`` returns the results for a NumPy array.
+    """
 
     def infer(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
         require_dtype(name, x, dtypes)
@@ -193,9 +198,9 @@ def _cumulative(
         dtype = x.dtype
         wide = accumulator(dtype) if accumulates else None
         if reverse:
-            result = _reversed(ufunc.accumulate(_reversed(x, axis), axis, wide), axis)
+            result = _reversed(accumulate(_reversed(x, axis), axis, wide), axis)
         else:
-            result = ufunc.accumulate(x, axis, wide)
+            result = accumulate(x, axis, wide)
         return result.astype(dtype, copy=False)
 
     def batch(
@@ -253,7 +258,7 @@ cumsum = _cumulative(
     "cumsum",
     doc="cumulative sums along an axis, starting at the end if reverse",
     dtypes=NUMERIC,
-    ufunc=np.add,
+    accumulate=partial(pairwise.accumulate, np.add),
     identity=lambda dtype: np.zeros((), dtype),
     jvp=jvp_linear,
     transpose=_transpose_sum,
@@ -271,7 +276,7 @@ cumprod = _cumulative(
     "cumprod",
     doc="cumulative products along an axis, starting at the end if reverse",
     dtypes=NUMERIC,
-    ufunc=np.multiply,
+    accumulate=np.multiply.accumulate,
     identity=lambda dtype: np.ones((), dtype),
     jvp=_jvp_scan(_product_rule),
     combine=combiner("mul"),
@@ -299,7 +304,7 @@ cummax = _cumulative(
     "cummax",
     doc="cumulative maxima along an axis, starting at the end if reverse; nan from the first nan",
     dtypes=NUMERIC,
-    ufunc=np.maximum,
+    accumulate=np.maximum.accumulate,
     identity=lowest,
     jvp=_jvp_scan(_extremum_rule("max")),
     combine=larger,
@@ -308,7 +313,7 @@ cummin = _cumulative(
     "cummin",
     doc="cumulative minima along an axis, starting at the end if reverse; nan from the first nan",
     dtypes=NUMERIC,
-    ufunc=np.minimum,
+    accumulate=np.minimum.accumulate,
     identity=highest,
     jvp=_jvp_scan(_extremum_rule("min")),
     combine=smaller,
@@ -351,31 +356,20 @@ def complex_logaddexp(build: Any, x: Any, y: Any) -> Any:
     return result
 
 
-class _Accumulation:
-    """``ufunc.accumulate`` for a function that is not a ufunc, by recursive halving.
+def _accumulate_logaddexp(x: np.ndarray, axis: int, dtype: np.dtype | None) -> np.ndarray:
+    if not is_complex(x.dtype):
+        return pairwise.accumulate(np.logaddexp, x, axis, dtype)
+    return np.moveaxis(_scan_complex(np.moveaxis(x, axis, 0)), 0, axis)
 
-    Args:
-      ufunc: the ufunc for real dtypes.
-      combine: an associative function of two arrays, for complex dtypes.
-    """
 
-    def __init__(self, ufunc: np.ufunc, combine: Callable[..., np.ndarray]) -> None:
-        self._ufunc, self._combine = ufunc, combine
-
-    def accumulate(self, x: np.ndarray, axis: int, dtype: np.dtype | None) -> np.ndarray:
-        """The cumulative results along an axis."""
-        if not is_complex(x.dtype):
-            result: np.ndarray = self._ufunc.accumulate(x, axis, dtype)
-            return result
-        return np.moveaxis(self._scan(np.moveaxis(x, axis, 0)), 0, axis)
-
-    def _scan(self, x: np.ndarray) -> np.ndarray:
-        if len(x) < 2:
-            return x
-        result = x.copy()
-        result[1::2] = self._scan(self._combine(x[:-1:2], x[1::2]))
-        result[2::2] = self._combine(result[1:-1:2], x[2::2])
-        return result
+def _scan_complex(x: np.ndarray) -> np.ndarray:
+    """Scan the first dimension by recursive halving: NumPy's logaddexp is real."""
+    if len(x) < 2:
+        return x
+    result = x.copy()
+    result[1::2] = _scan_complex(complex_logaddexp(evaluated, x[:-1:2], x[1::2]))
+    result[2::2] = complex_logaddexp(evaluated, result[1:-1:2], x[2::2])
+    return result
 
 
 def _logsumexp_identity(dtype: np.dtype) -> np.ndarray:
@@ -403,7 +397,7 @@ cumlogsumexp = _cumulative(
     doc="cumulative log(sum(exp(x))) along an axis, starting at the end if reverse",
     work=work_rules.transcendental,
     dtypes=INEXACT,
-    ufunc=_Accumulation(np.logaddexp, lambda x, y: complex_logaddexp(evaluated, x, y)),
+    accumulate=_accumulate_logaddexp,
     identity=_logsumexp_identity,
     jvp=_jvp_scan(_logaddexp_rule),
     combine=lambda x, y: logaddexp(lowered, x, y),

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules, work_rules
+from gnomon.dialects import pairwise, sharding_rules, work_rules
 from gnomon.dialects.attributes import DTYPE, INT, INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -76,7 +76,7 @@ def _reducer(
     *,
     doc: str,
     dtypes: Collection[np.dtype],
-    ufunc: np.ufunc,
+    reduce: Callable[..., np.ndarray],
     identity: Identity,
     jvp: Facet,
     transpose: Facet = NOT_LINEAR,
@@ -87,9 +87,9 @@ def _reducer(
 
     Args:
       name, doc, dtypes, jvp, transpose: see `combinators.nary`.
-      ufunc: the binary NumPy ufunc that combines elements.
+      reduce: ``reduce(x, axes, dtype)`` combines the elements of a NumPy array.
       identity: maps a dtype to the identity of the reduction.
-      combine: the StableHLO form of ``ufunc`` on scalars.
+      combine: the StableHLO form of the combination of two scalars.
       accumulates: whether to compute in the `accumulator` of the dtype and round once.
     """
 
@@ -101,7 +101,7 @@ def _reducer(
         dtype = x.dtype
         if x.size == 0:
             return np.full(_remaining(x.shape, axes), identity(dtype), dtype)
-        wide = ufunc.reduce(x, axes, accumulator(dtype) if accumulates else None)
+        wide = reduce(x, axes, accumulator(dtype) if accumulates else None)
         return np.asarray(wide, dtype)
 
     def lower(inst: Instance) -> list[ir.Value]:
@@ -144,7 +144,7 @@ reduce_sum = _reducer(
     "reduce_sum",
     doc="the sum over axes; integers wrap, small floating point types are summed in f32",
     dtypes=NUMERIC,
-    ufunc=np.add,
+    reduce=pairwise.reduce_sum,
     identity=lambda dtype: np.zeros((), dtype),
     jvp=jvp_linear,
     transpose=lambda inst, cts, linear: [_spread(inst, cts[0])],
@@ -179,7 +179,7 @@ reduce_prod = _reducer(
     "reduce_prod",
     doc="the product over axes; integers wrap, small floating point types are multiplied in f32",
     dtypes=NUMERIC,
-    ufunc=np.multiply,
+    reduce=np.multiply.reduce,
     identity=lambda dtype: np.ones((), dtype),
     jvp=_jvp_prod,
     combine=combiner("mul"),
@@ -205,7 +205,7 @@ reduce_max = _reducer(
     "reduce_max",
     doc="the largest element over axes; nan if any is; complex numbers compare by real part first",
     dtypes=ANY,
-    ufunc=np.maximum,
+    reduce=np.maximum.reduce,
     identity=lowest,
     jvp=_jvp_extremum,
     combine=larger,
@@ -214,7 +214,7 @@ reduce_min = _reducer(
     "reduce_min",
     doc="the smallest element over axes; nan if any is; complex numbers compare by real part first",
     dtypes=ANY,
-    ufunc=np.minimum,
+    reduce=np.minimum.reduce,
     identity=highest,
     jvp=_jvp_extremum,
     combine=smaller,
@@ -226,7 +226,7 @@ reduce_and = _reducer(
     "reduce_and",
     doc="logical and over axes on bool, bitwise and on integers",
     dtypes=(BOOL, *INTEGER),
-    ufunc=np.bitwise_and,
+    reduce=np.bitwise_and.reduce,
     identity=lambda dtype: np.array(True if dtype == BOOL else -1).astype(dtype),
     jvp=ZERO_TANGENT,
     combine=combiner("and_"),
@@ -235,7 +235,7 @@ reduce_or = _reducer(
     "reduce_or",
     doc="logical or over axes on bool, bitwise or on integers",
     dtypes=(BOOL, *INTEGER),
-    ufunc=np.bitwise_or,
+    reduce=np.bitwise_or.reduce,
     identity=lambda dtype: np.zeros((), dtype),
     jvp=ZERO_TANGENT,
     combine=combiner("or_"),
@@ -244,7 +244,7 @@ reduce_xor = _reducer(
     "reduce_xor",
     doc="logical exclusive or over axes on bool, bitwise on integers",
     dtypes=(BOOL, *INTEGER),
-    ufunc=np.bitwise_xor,
+    reduce=np.bitwise_xor.reduce,
     identity=lambda dtype: np.zeros((), dtype),
     jvp=ZERO_TANGENT,
     combine=combiner("xor"),

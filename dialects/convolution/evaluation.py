@@ -20,6 +20,8 @@ from gnomon.dialects.window_folds import dilated
 
 # The maximum size in bytes of the matrix of windows.
 _CHUNK_BYTES = 1 << 21
+# The most products that are added one after the other.
+_MAX_TERMS = 4096
 # Up to this many convolutions of vectors are computed one by one.
 _MAX_VECTOR_CONVOLUTIONS = 64
 
@@ -118,8 +120,18 @@ def _of_vectors(
     result = np.empty((batch, groups, size), dtype)
     for g, n in np.ndindex(groups, batch):
         signal, kernel = x[g, n, 0].astype(work), w[g, 0, 0, ::-1].astype(work)
-        result[n, g] = np.convolve(signal, kernel, "valid")[::stride]
+        result[n, g] = _convolve(signal, kernel)[::stride]
     return result.transpose(inverse(geometry.out_spec))
+
+
+def _convolve(signal: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+    """`numpy.convolve`, which adds the products in order, by halves of a long kernel."""
+    n = len(kernel)
+    if n <= _MAX_TERMS:
+        return np.convolve(signal, kernel, "valid")
+    half = n // 2
+    first = _convolve(signal[n - half :], kernel[:half])
+    return first + _convolve(signal[: len(signal) - half], kernel[half:])
 
 
 def _by_products(

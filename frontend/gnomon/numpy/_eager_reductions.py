@@ -17,6 +17,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._diagnostics.quiet import quiet
 from gnomon._tracing.stack import needs_bind
+from gnomon.dialects.pairwise import reduce_sum
 from gnomon.dialects.types import BOOL
 
 _Compute = Callable[..., Any]
@@ -29,7 +30,6 @@ _ORDERED: _Dtypes = frozenset(np.dtype(code) for code in "fdbhilqBHILQ?")
 _INT32 = np.dtype("int32")
 
 # NumPy's type stubs do not accept a keepdims whose value is known only at run time.
-_add: Any = np.add.reduce
 _maximum: Any = np.maximum.reduce
 _minimum: Any = np.minimum.reduce
 _or: Any = np.logical_or.reduce
@@ -65,7 +65,7 @@ def _reduced(
 def _accumulated(
     value: np.ndarray[Any, Any], axis: Any, keepdims: bool, reduce: Any, dtype: Any
 ) -> Any:
-    return reduce(value, axis, dtype, None, keepdims)
+    return reduce(value, axis, dtype, keepdims=keepdims)
 
 
 def accumulated(reduce: Any, x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
@@ -83,7 +83,7 @@ def accumulated(reduce: Any, x: ConcreteArray, axis: Any, keepdims: Any) -> Arra
 
 
 def _mean(value: np.ndarray[Any, Any], axis: Any, keepdims: bool) -> Any:
-    total = _add(value, axis, None, None, keepdims)
+    total = reduce_sum(value, axis, None, keepdims)
     count = value.size // total.size if total.size else 0
     return np.true_divide(total, value.dtype.type(count))
 
@@ -95,7 +95,7 @@ def mean(x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
 
 def _variance(value: np.ndarray[Any, Any], axis: Any, keepdims: bool, ddof: float) -> Any:
     centered = value - _mean(value, axis, True)
-    total = _add(centered * centered, axis, None, None, keepdims)
+    total = reduce_sum(centered * centered, axis, None, keepdims)
     count = (value.size // total.size if total.size else 0) - ddof
     return np.true_divide(total, value.dtype.type(count if count > 0 else math.nan))
 

@@ -16,6 +16,7 @@ from gnomon._arrays.concrete import ConcreteArray
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
+from gnomon.dialects.pairwise import reduce_sum
 from gnomon.dialects.symbolic.dimension import any_symbolic
 from gnomon.dialects.types import BOOL, is_complex, is_floating, is_integer
 from gnomon.lax._creation import converted
@@ -140,7 +141,7 @@ def sum(
       promote_integers: False sums narrow integers in their own dtype.
     """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
-        direct = eager.accumulated(np.add.reduce, a, axis, keepdims)
+        direct = eager.accumulated(reduce_sum, a, axis, keepdims)
         if direct is not None:
             return direct
     return _accumulate(
