@@ -47,6 +47,7 @@ from gnomon.backends.iree.legalize.legalization import Legalization, checked
 from gnomon.backends.iree.legalize.reductions import (
     contractions,
     convolution,
+    cumulative,
     fourier,
     pads,
     positions,
@@ -70,6 +71,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *sorting.LEGALIZATIONS,
         *complex_parts.LEGALIZATIONS,
         *windows.LEGALIZATIONS,
+        *cumulative.LEGALIZATIONS,
         *pads.LEGALIZATIONS,
         *positions.LEGALIZATIONS,
         *half_powers.LEGALIZATIONS,
