@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.functions.conversions import rounded
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
-from gnomon.backends.iree.legalize.reductions.sums import STAGE, sum_along
+from gnomon.backends.iree.legalize.reductions.sums import sum_along
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.dot_algorithm import is_algorithm, without_algorithm
@@ -24,7 +24,12 @@ from gnomon.dialects.types import is_inexact, type_of
 __all__ = ["LEGALIZATIONS"]
 
 _PIECE = 2048
-# The maximum total number of elements of the pieces of a result.
+# The terms of a piece of a product with a vector, or with fewer rows or columns than this: the
+# library does not compute it, and IREE adds the terms one by one. A product of two vectors is a sum
+# along the last dimension, which is added in lanes.
+_NARROW_PIECE = 256
+_NARROW = 8
+# The pieces of a result have at most this many elements, or as many as the operands.
 _MAX_ELEMENTS = 1 << 20
 
 
@@ -34,9 +39,9 @@ def _contraction(inst: Instance) -> Sequence[ir.Value] | None:
         return None
     wide = accumulator(dtype)
     params = {**inst.params, "dtype": wide}
-    pieces, pair = _pieces(inst)
+    pieces, piece, pair = _pieces(inst)
     if pieces > 1:
-        total = _in_pieces(inst, params, pieces, pair)
+        total = _in_pieces(inst, params, pieces, piece, pair)
     elif wide != dtype:
         operands = inst.operands
         if _terms(inst) == 1:
@@ -53,38 +58,48 @@ def _terms(inst: Instance) -> int:
     return math.prod(inst.operand_types[0].shape[d] for d in inst.params["lhs_contracting"])
 
 
-def _pieces(inst: Instance) -> tuple[int, int]:
-    """The number of pieces, and the index of the contracted pair to split, which is the longest."""
-    dims = inst.params["lhs_contracting"]
-    sizes = [inst.operand_types[0].shape[d] for d in dims]
+def _pieces(inst: Instance) -> tuple[int, int, int]:
+    """The pieces, their terms, and the index of the contracted pair to split, the longest one."""
+    (lhs, rhs), dims = inst.operand_types, inst.params["lhs_contracting"]
+    sizes = [lhs.shape[d] for d in dims]
     longest = max(sizes, default=1)
-    pieces = -(-longest // _PIECE)
-    if longest <= STAGE or inst.type.size * pieces > _MAX_ELEMENTS:
-        return 1, 0
-    return pieces, sizes.index(longest)
+    batch = math.prod(lhs.shape[d] for d in inst.params["lhs_batch"])
+    terms = max(_terms(inst), 1) * max(batch, 1)
+    is_narrow = min(lhs.size, rhs.size) < _NARROW * terms < _NARROW * max(lhs.size, rhs.size)
+    most = _NARROW_PIECE if is_narrow else _PIECE
+    fit = max(_MAX_ELEMENTS, lhs.size + rhs.size) // max(inst.type.size, 1)
+    if longest <= 2 * most or fit < 2:
+        return 1, longest, 0
+    most = max(most, -(-longest // fit))
+    # With a divisor, nothing is padded.
+    piece = next((n for n in range(most, most // 2, -1) if longest % n == 0), most)
+    pieces = -(-longest // piece)
+    return pieces, piece, sizes.index(longest)
 
 
-def _in_pieces(inst: Instance, params: dict[str, object], pieces: int, pair: int) -> ir.Value:
+def _in_pieces(
+    inst: Instance, params: dict[str, object], pieces: int, piece: int, pair: int
+) -> ir.Value:
     operands = []
     for side, x in zip(("lhs", "rhs"), inst.operands, strict=True):
         contracted, batch = inst.params[f"{side}_contracting"], inst.params[f"{side}_batch"]
         at = contracted[pair]
-        operands.append(_split(x, at, pieces))
+        operands.append(_split(x, at, pieces, piece))
         params[f"{side}_contracting"] = tuple(d + (d >= at) for d in contracted)
         params[f"{side}_batch"] = (at, *(d + (d >= at) for d in batch))
     return sum_along(ops.dot_general(*operands, **params), 0)
 
 
-def _split(x: ir.Value, axis: int, pieces: int) -> ir.Value:
+def _split(x: ir.Value, axis: int, pieces: int, piece: int) -> ir.Value:
     """``x`` with an axis split in two, pieces first, after padding it with zeros."""
     shape = type_of(x).shape
-    missing = pieces * _PIECE - shape[axis]
+    missing = pieces * piece - shape[axis]
     if missing:
         nothing = (0,) * len(shape)
         high = tuple(missing if d == axis else 0 for d in range(len(shape)))
         zero = constant(type_of(x).dtype.type(0))
         x = ops.pad(x, zero, low=nothing, high=high, interior=nothing)
-    return reshape(x, (*shape[:axis], pieces, _PIECE, *shape[axis + 1 :]))
+    return reshape(x, (*shape[:axis], pieces, piece, *shape[axis + 1 :]))
 
 
 def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
