@@ -48,6 +48,8 @@ Dims = tuple[int, ...]
 _MAX_TAPS = 64
 # Fewer multiplications than this are not worth a rewrite.
 _MIN_PRODUCTS = 1 << 15
+# A convolution adds its products one by one; this many at most, if there are not many taps.
+_FEW_TERMS = 256
 # The most bytes that the concatenated slices may take.
 _MAX_BYTES = 1 << 27
 
@@ -67,7 +69,8 @@ def _convolution(inst: Instance, takes_groups: bool, by_library: bool) -> Sequen
     out = tuple(inst.type.shape[d] for d in g.out_spec[2:])
     taps = min(math.prod(kernel), math.prod(out))
     depthwise = g.feature_group_count > 1 and depth == 1
-    few = surely_at_most(inst.type.size * depth * math.prod(kernel), _MIN_PRODUCTS - 1)
+    terms = depth * math.prod(kernel)
+    few = terms <= _FEW_TERMS and surely_at_most(inst.type.size * terms, _MIN_PRODUCTS - 1)
     grouped = g.feature_group_count > 1 or g.batch_group_count > 1
     if depthwise or ((few or taps > _MAX_TAPS) and (takes_groups or not grouped)):
         return [_native(inst, g, lhs, rhs, features_last=depthwise)]

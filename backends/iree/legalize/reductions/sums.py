@@ -27,10 +27,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gnomon.backends.iree.legalize.aliases import name_of
 from gnomon.backends.iree.legalize.functions.conversions import rounded
+from gnomon.backends.iree.legalize.fusion.wide_fusions import is_fused
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.dialects.body import operands_of
 from gnomon.dialects.combinators import accumulator
-from gnomon.dialects.contract import Instance
+from gnomon.dialects.contract import Instance, instance_of
 from gnomon.dialects.emit import constant, convert, ops, reshape, slice_along
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_floating, is_inexact, type_of
@@ -52,6 +55,8 @@ _LANES = 8
 # Operands with this many elements or more do not fit in a core's cache.
 _LARGE = 1 << 20
 _STAGE_ROWS = 32
+# The most ops that are searched for a transposed operand.
+_SEARCHED = 64
 # IREE puts fewer columns than this into one tile.
 _SEVERAL_TILES = 512
 
@@ -75,6 +80,10 @@ def _sum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
     type_, axes = inst.operand_types[0], sorted(inst.params["axes"])
     if not is_floating(type_.dtype):
         return _sum(inst)
+    last = type_.rank - 1
+    if last in axes and type_.shape[last] > ROWS and _is_transposed(inst.operand):
+        # IREE reads the operand in its order, without lanes.
+        return _widened(inst, lambda x: _in_few_stages(_sum_rows(x, last, _whole), axes, _whole))
     reduce = _in_vectors if _is_ragged(type_, axes) else _whole
     if _is_strided(type_, axes):
         return _widened(inst, lambda x: _by_rows(x, *axes, reduce))
@@ -133,13 +142,19 @@ def sum_along(x: ir.Value, axis: int, reduce: _Reduce = _whole) -> ir.Value:
         piece = _piece(size, 2 * _PIECE, _MIN_PIECE)
         x, piece = (x, piece) if piece else (_padded(x, axis, -size % _PIECE), _PIECE)
         return sum_along(_sum_pieces(x, axis, piece, reduce), axis, reduce)
+    return sum_along(_sum_rows(x, axis, reduce), axis, reduce)
+
+
+def _sum_rows(x: ir.Value, axis: int, reduce: _Reduce) -> ir.Value:
+    """The sums of a few rows each."""
+    size = type_of(x).shape[axis]
     piece = _piece(size, _PIECE_ROWS, _MIN_PIECE_ROWS) or _PIECE_ROWS
     whole = size - size % piece
     sums = _sum_pieces(slice_along(x, axis, 0, whole), axis, piece, reduce)
     if whole < size:
         rest = _sum_pieces(slice_along(x, axis, whole, size), axis, size - whole, reduce)
         sums = ops.concatenate(sums, rest, dimension=axis)
-    return sum_along(sums, axis, reduce)
+    return sums
 
 
 def _padded(x: ir.Value, axis: int, missing: int) -> ir.Value:
@@ -162,6 +177,24 @@ def _sum_pieces(x: ir.Value, axis: int, piece: int, reduce: _Reduce) -> ir.Value
 def _in_few_stages(x: ir.Value, axes: Sequence[int], reduce: _Reduce) -> ir.Value:
     is_short = _is_short(type_of(x), axes, _VECTOR * STAGE)
     return reduce(x, axes) if is_short else _in_stages(x, axes, reduce)
+
+
+def _is_transposed(value: ir.Value) -> bool:
+    """Whether a kernel that computes a value reads a transposed array for its last dimension."""
+    waiting, seen = [value], 0
+    while waiting and seen < _SEARCHED:
+        value = waiting.pop()
+        seen += 1
+        if isinstance(value.owner, ir.Block) or type_of(value).rank < 2:
+            continue
+        op = value.owner.operation
+        if name_of(op) == "transpose":
+            moved = instance_of(op).params["permutation"]
+            if moved[-1] != len(moved) - 1:
+                return True
+        if is_fused(op.name) or name_of(op) in ("pad", "concatenate"):
+            waiting += operands_of(op)
+    return False
 
 
 def _is_ragged(type_: TensorType, axes: Sequence[int]) -> bool:
