@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from gnomon.backends import profiling
 from gnomon.backends.compilation import Artifact, Lowering, Observer
 from gnomon.backends.complex_numbers import rules, split_complex_numbers
 from gnomon.backends.errors import UnsupportedOnTarget
+from gnomon.backends.long_sums import (
+    STAGE,
+    cumulative_rules,
+    is_short,
+    product_in_pieces,
+    sum_in_stages,
+)
 from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.pjrt.legalize import RULES
 from gnomon.backends.rewriting import rewrite
-from gnomon.dialects.contract import REGISTRY, all_operations
+from gnomon.dialects.combinators import accumulator
+from gnomon.dialects.contract import REGISTRY, Instance, all_operations
+from gnomon.dialects.dot_algorithm import is_algorithm
+from gnomon.dialects.emit import convert
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.types import is_inexact
 from gnomon.passes.pipeline import Pass
 
 __all__ = ["CBackend"]
@@ -28,6 +42,29 @@ _REASONS = {
 }
 _LAPACK = "it needs LAPACK, which a C function without libraries does not have"
 _DEVICES = "it runs on several devices; a C function runs on one processor"
+
+
+def _sum(inst: Instance) -> Sequence[ir.Value] | None:
+    """A long sum of f64 in stages; the C code adds long sums of f32 in f64."""
+    type_, axes = inst.operand_types[0], inst.params["axes"]
+    if type_.dtype not in (np.float64, np.complex128) or is_short(type_, axes, STAGE):
+        return None
+    return [sum_in_stages(inst.operand, axes)]
+
+
+def _product(inst: Instance) -> Sequence[ir.Value] | None:
+    dtype = inst.type.dtype
+    if not is_inexact(dtype) or is_algorithm(inst.params["precision"]):
+        return None
+    total = product_in_pieces(inst, accumulator(dtype))
+    return None if total is None else [convert(total, dtype)]
+
+
+_LONG_SUMS = {
+    "gnomon.reduce_sum": _sum,
+    "gnomon.dot_general": _product,
+    **cumulative_rules(convert),
+}
 
 
 class CBackend:
@@ -72,7 +109,7 @@ def _legalize(module: ir.Module) -> None:
     program = Program(module)
     if "gnomon.mesh" in module.operation.attributes:
         raise UnsupportedOnTarget(_DEVICES)
-    rewrite(program, RULES)
+    rewrite(program, {**RULES, **_LONG_SUMS})
     split_complex_numbers(program, rules())
     legalize_narrow_dtypes(program)
     for function in program.functions:

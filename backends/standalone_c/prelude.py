@@ -197,32 +197,36 @@ GNOMON_INLINE float gnomon_round_f16(float x) { return gnomon_load_f16(gnomon_st
 """
 
 # c += a b. a has m rows and k columns, with the strides `row` and `column`; b has k rows and n
-# columns, and is contiguous. A block of four rows and sixteen columns of c is kept in registers.
+# columns, and is contiguous. A block of four rows and sixteen columns of c is kept in registers,
+# for a few terms of the sums: in a longer chain of additions f32 loses digits.
 _MATMUL = """\
 GNOMON_INLINE void gnomon_matmul_T(int64_t m, int64_t n, int64_t k, const T *a, int64_t row,
                                    int64_t column, const T *b, T *c) {
-  enum { ROWS = 4, COLUMNS = 16 };
+  enum { ROWS = 4, COLUMNS = 16, TERMS = 256 };
   for (int64_t j = 0; j < n; j += COLUMNS) {
     for (int64_t i = 0; i < m; i += ROWS) {
       if (i + ROWS <= m && j + COLUMNS <= n) {
-        T s0[COLUMNS], s1[COLUMNS], s2[COLUMNS], s3[COLUMNS];
         T *const to = c + i * n + j;
         const T *const from = a + i * row;
-        for (int l = 0; l < COLUMNS; ++l) {
-          s0[l] = to[l], s1[l] = to[n + l], s2[l] = to[2 * n + l], s3[l] = to[3 * n + l];
-        }
-        for (int64_t p = 0; p < k; ++p) {
-          const T *const x = from + p * column, *const y = b + p * n + j;
-          const T x0 = x[0], x1 = x[row], x2 = x[2 * row], x3 = x[3 * row];
-          for (int l = 0; l < COLUMNS; ++l) {
-            s0[l] = FMA(x0, y[l], s0[l]);
-            s1[l] = FMA(x1, y[l], s1[l]);
-            s2[l] = FMA(x2, y[l], s2[l]);
-            s3[l] = FMA(x3, y[l], s3[l]);
+        for (int64_t start = 0; start < k; start += TERMS) {
+          const int64_t stop = start + TERMS < k ? start + TERMS : k;
+          T s0[COLUMNS] = {0}, s1[COLUMNS] = {0}, s2[COLUMNS] = {0}, s3[COLUMNS] = {0};
+          for (int64_t p = start; p < stop; ++p) {
+            const T *const x = from + p * column, *const y = b + p * n + j;
+            const T x0 = x[0], x1 = x[row], x2 = x[2 * row], x3 = x[3 * row];
+            for (int l = 0; l < COLUMNS; ++l) {
+              s0[l] = FMA(x0, y[l], s0[l]);
+              s1[l] = FMA(x1, y[l], s1[l]);
+              s2[l] = FMA(x2, y[l], s2[l]);
+              s3[l] = FMA(x3, y[l], s3[l]);
+            }
           }
-        }
-        for (int l = 0; l < COLUMNS; ++l) {
-          to[l] = s0[l], to[n + l] = s1[l], to[2 * n + l] = s2[l], to[3 * n + l] = s3[l];
+          for (int l = 0; l < COLUMNS; ++l) {
+            to[l] = (T)(to[l] + (V)s0[l]);
+            to[n + l] = (T)(to[n + l] + (V)s1[l]);
+            to[2 * n + l] = (T)(to[2 * n + l] + (V)s2[l]);
+            to[3 * n + l] = (T)(to[3 * n + l] + (V)s3[l]);
+          }
         }
         continue;
       }
@@ -230,11 +234,15 @@ GNOMON_INLINE void gnomon_matmul_T(int64_t m, int64_t n, int64_t k, const T *a, 
       const int64_t columns = n - j < COLUMNS ? n - j : COLUMNS;
       for (int64_t r = 0; r < rows; ++r) {
         T *const to = c + (i + r) * n + j;
-        for (int64_t p = 0; p < k; ++p) {
-          const T x = a[(i + r) * row + p * column];
-          const T *const y = b + p * n + j;
-          GNOMON_INDEPENDENT
-          for (int64_t l = 0; l < columns; ++l) to[l] = FMA(x, y[l], to[l]);
+        for (int64_t start = 0; start < k; start += TERMS) {
+          const int64_t stop = start + TERMS < k ? start + TERMS : k;
+          T sums[COLUMNS] = {0};
+          for (int64_t p = start; p < stop; ++p) {
+            const T x = a[(i + r) * row + p * column];
+            const T *const y = b + p * n + j;
+            for (int64_t l = 0; l < columns; ++l) sums[l] = FMA(x, y[l], sums[l]);
+          }
+          for (int64_t l = 0; l < columns; ++l) to[l] = (T)(to[l] + (V)sums[l]);
         }
       }
     }
@@ -249,10 +257,10 @@ GNOMON_INLINE void gnomon_rows_T(int64_t n, int64_t k, const T *a, const T *b, T
   for (int64_t i = 0; i < n; ++i) {
     T sums[LANES] = {0}, total = c[i];
     const T *const row = b + i * k;
-    int64_t p = 0;
-    for (; p + LANES <= k; p += LANES)
+    const int64_t whole = k / LANES * LANES;
+    for (int64_t p = 0; p < whole; p += LANES)
       for (int l = 0; l < LANES; ++l) sums[l] = FMA(a[p + l], row[p + l], sums[l]);
-    for (; p < k; ++p) total = FMA(a[p], row[p], total);
+    for (int64_t p = whole; p < k; ++p) total = FMA(a[p], row[p], total);
     for (int l = 0; l < LANES; ++l) total = (T)(total + (V)sums[l]);
     c[i] = total;
   }

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["REDUCTIONS"]
 
 _LANES = 16
-# The longest sum of f32 that is added up in f32: in a longer chain of additions f32 loses digits.
-_LONG_SUM = 1024
+# The longest sum of f32 that is added up in f32, in lanes and row by row: in a longer chain of
+# additions f32 loses digits.
+_LONG_SUM, _MANY_ROWS = 1024, 256
 _ASSOCIATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 
 
@@ -100,10 +101,11 @@ def _reduce_associative(
     sizes = [shape[d] for d in kept]
     length = math.prod(shape[d] for d in reduced)
     wide = dtype
-    if name == "add" and dtype == np.float32 and length > _LONG_SUM:
+    last = max((d for d, n in enumerate(shape) if n > 1), default=-1)
+    longest = _LONG_SUM if last in reduced or not sizes else _MANY_ROWS
+    if name == "add" and dtype == np.float32 and length > longest:
         wide = np.dtype(np.float64)
     into = emitter.result(operation)
-    last = max((d for d, n in enumerate(shape) if n > 1), default=-1)
 
     def step(total: str, element: str, computed: np.dtype) -> str:
         return apply(emitter, name, [total, element], computed, computed)

@@ -8,29 +8,19 @@ which also use all cores.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from gnomon.backends.iree.legalize.functions.conversions import rounded
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, always
-from gnomon.backends.iree.legalize.reductions.sums import sum_along
+from gnomon.backends.long_sums import product_in_pieces, terms_of
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.dot_algorithm import is_algorithm, without_algorithm
-from gnomon.dialects.emit import constant, convert, ops, reshape, zeros
+from gnomon.dialects.emit import convert, ops, zeros
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import is_inexact, type_of
+from gnomon.dialects.types import is_inexact
 
 __all__ = ["LEGALIZATIONS"]
-
-_PIECE = 2048
-# The terms of a piece of a product with a vector, or with fewer rows or columns than this: the
-# library does not compute it, and IREE adds the terms one by one. A product of two vectors is a sum
-# along the last dimension, which is added in lanes.
-_NARROW_PIECE = 256
-_NARROW = 8
-# The pieces of a result have at most this many elements, or as many as the operands.
-_MAX_ELEMENTS = 1 << 20
 
 
 def _contraction(inst: Instance) -> Sequence[ir.Value] | None:
@@ -38,68 +28,15 @@ def _contraction(inst: Instance) -> Sequence[ir.Value] | None:
     if not is_inexact(dtype):
         return None
     wide = accumulator(dtype)
-    params = {**inst.params, "dtype": wide}
-    pieces, piece, pair = _pieces(inst)
-    if pieces > 1:
-        total = _in_pieces(inst, params, pieces, piece, pair)
-    elif wide != dtype:
+    if (total := product_in_pieces(inst, wide)) is not None:
+        return [total if wide == dtype else rounded(total, dtype)]
+    if wide != dtype:
         operands = inst.operands
-        if _terms(inst) == 1:
+        if terms_of(inst) == 1:
             # IREE 3.13 makes one product of this, and refuses operands that are narrower than it.
             operands = [convert(x, wide) for x in operands]
-        total = ops.dot_general(*operands, **params)
-    else:
-        return None
-    return [total if wide == dtype else rounded(total, dtype)]
-
-
-def _terms(inst: Instance) -> int:
-    """The number of products in each sum."""
-    return math.prod(inst.operand_types[0].shape[d] for d in inst.params["lhs_contracting"])
-
-
-def _pieces(inst: Instance) -> tuple[int, int, int]:
-    """The pieces, their terms, and the index of the contracted pair to split, the longest one."""
-    (lhs, rhs), dims = inst.operand_types, inst.params["lhs_contracting"]
-    sizes = [lhs.shape[d] for d in dims]
-    longest = max(sizes, default=1)
-    batch = math.prod(lhs.shape[d] for d in inst.params["lhs_batch"])
-    terms = max(_terms(inst), 1) * max(batch, 1)
-    is_narrow = min(lhs.size, rhs.size) < _NARROW * terms < _NARROW * max(lhs.size, rhs.size)
-    most = _NARROW_PIECE if is_narrow else _PIECE
-    fit = max(_MAX_ELEMENTS, lhs.size + rhs.size) // max(inst.type.size, 1)
-    if longest <= 2 * most or fit < 2:
-        return 1, longest, 0
-    most = max(most, -(-longest // fit))
-    # With a divisor, nothing is padded.
-    piece = next((n for n in range(most, most // 2, -1) if longest % n == 0), most)
-    pieces = -(-longest // piece)
-    return pieces, piece, sizes.index(longest)
-
-
-def _in_pieces(
-    inst: Instance, params: dict[str, object], pieces: int, piece: int, pair: int
-) -> ir.Value:
-    operands = []
-    for side, x in zip(("lhs", "rhs"), inst.operands, strict=True):
-        contracted, batch = inst.params[f"{side}_contracting"], inst.params[f"{side}_batch"]
-        at = contracted[pair]
-        operands.append(_split(x, at, pieces, piece))
-        params[f"{side}_contracting"] = tuple(d + (d >= at) for d in contracted)
-        params[f"{side}_batch"] = (at, *(d + (d >= at) for d in batch))
-    return sum_along(ops.dot_general(*operands, **params), 0)
-
-
-def _split(x: ir.Value, axis: int, pieces: int, piece: int) -> ir.Value:
-    """``x`` with an axis split in two, pieces first, after padding it with zeros."""
-    shape = type_of(x).shape
-    missing = pieces * piece - shape[axis]
-    if missing:
-        nothing = (0,) * len(shape)
-        high = tuple(missing if d == axis else 0 for d in range(len(shape)))
-        zero = constant(type_of(x).dtype.type(0))
-        x = ops.pad(x, zero, low=nothing, high=high, interior=nothing)
-    return reshape(x, (*shape[:axis], pieces, piece, *shape[axis + 1 :]))
+        return [rounded(ops.dot_general(*operands, **{**inst.params, "dtype": wide}), dtype)]
+    return None
 
 
 def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:

@@ -22,33 +22,35 @@ The form of a stage determines its speed (25 million f32, one core):
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from gnomon.backends.iree.legalize.aliases import name_of
 from gnomon.backends.iree.legalize.functions.conversions import rounded
 from gnomon.backends.iree.legalize.fusion.wide_fusions import is_fused
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
+from gnomon.backends.long_sums import (
+    MIN_PIECE_ROWS,
+    PIECE_ROWS,
+    ROWS,
+    STAGE,
+    Reduce,
+    in_one_stage,
+    is_short,
+    piece_of,
+    sum_along,
+    sum_in_stages,
+    sum_pieces,
+    sum_rows,
+)
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance, instance_of
-from gnomon.dialects.emit import constant, convert, ops, reshape, slice_along
+from gnomon.dialects.emit import convert, ops, reshape, slice_along
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_floating, is_inexact, type_of
 
-__all__ = ["LEGALIZATIONS", "STAGE", "sum_along"]
+__all__ = ["LEGALIZATIONS"]
 
-# The most elements of the last dimension that a stage adds up; they are added in lanes.
-STAGE = 4096
-_PIECE = 1024
-_MIN_PIECE = 32
-# The most rows that are added up one after another. In a sum of equal numbers, the error is up to a
-# quarter of that in roundings.
-ROWS = 256
-_PIECE_ROWS = 64
-_MIN_PIECE_ROWS = 16
 # The fewest f32 lanes of a CPU's vectors, and the number of lanes that a stage uses.
 _VECTOR = 4
 _LANES = 8
@@ -61,19 +63,11 @@ _SEARCHED = 64
 _SEVERAL_TILES = 512
 
 
-# The sum along axes in one stage.
-_Reduce: TypeAlias = "Callable[[ir.Value, Sequence[int]], ir.Value]"
-
-
-def _whole(x: ir.Value, axes: Sequence[int]) -> ir.Value:
-    return ops.reduce_sum(x, axes=tuple(axes))
-
-
 def _sum(inst: Instance) -> Sequence[ir.Value] | None:
     type_, axes = inst.operand_types[0], inst.params["axes"]
-    if not is_inexact(type_.dtype) or _is_short(type_, axes, STAGE):
+    if not is_inexact(type_.dtype) or is_short(type_, axes, STAGE):
         return None
-    return _widened(inst, lambda x: _in_stages(x, axes))
+    return _widened(inst, lambda x: sum_in_stages(x, axes))
 
 
 def _sum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
@@ -83,13 +77,15 @@ def _sum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
     last = type_.rank - 1
     if last in axes and type_.shape[last] > ROWS and _is_transposed(inst.operand):
         # IREE reads the operand in its order, without lanes.
-        return _widened(inst, lambda x: _in_few_stages(_sum_rows(x, last, _whole), axes, _whole))
-    reduce = _in_vectors if _is_ragged(type_, axes) else _whole
+        return _widened(
+            inst, lambda x: _in_few_stages(sum_rows(x, last, in_one_stage), axes, in_one_stage)
+        )
+    reduce = _in_vectors if _is_ragged(type_, axes) else in_one_stage
     if _is_strided(type_, axes):
         return _widened(inst, lambda x: _by_rows(x, *axes, reduce))
-    if not _is_short(type_, axes, _VECTOR * STAGE):
+    if not is_short(type_, axes, _VECTOR * STAGE):
         return _widened(inst, lambda x: _in_few_stages(*_in_lanes(x, axes), reduce))
-    return None if reduce is _whole else _widened(inst, lambda x: reduce(x, axes))
+    return None if reduce is in_one_stage else _widened(inst, lambda x: reduce(x, axes))
 
 
 def _widened(inst: Instance, rule: Callable[[ir.Value], ir.Value]) -> list[ir.Value]:
@@ -99,84 +95,13 @@ def _widened(inst: Instance, rule: Callable[[ir.Value], ir.Value]) -> list[ir.Va
     return [total if wide == dtype else rounded(total, dtype)]
 
 
-def _is_short(type_: TensorType, axes: Sequence[int], stage: int) -> bool:
-    """Whether one stage is enough, of at most so many elements along the last dimension."""
-    rows = math.prod(type_.shape[d] for d in axes if d != type_.rank - 1)
-    last = type_.shape[-1] if type_.rank - 1 in axes else 1
-    return rows <= ROWS and rows * last <= stage
-
-
-def _in_stages(x: ir.Value, axes: Sequence[int], reduce: _Reduce = _whole) -> ir.Value:
-    for group in _groups(type_of(x), sorted(axes)):
-        x = reduce(x, group) if len(group) > 1 else sum_along(x, *group, reduce)
-    return x
-
-
-def _groups(type_: TensorType, axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The axes in groups, last ones first, each of which is short if it has several axes."""
-    group: tuple[int, ...] = ()
-    for axis in reversed(axes):
-        if group and not _is_short(type_, (axis, *group), STAGE):
-            yield group
-            group = ()
-        group = (axis, *group)
-    yield group
-
-
-def _piece(size: int, most: int, least: int) -> int | None:
-    """The number of elements that a stage adds up: a divisor of ``size``, or None.
-
-    With a divisor, the operand can be computed in the stage's kernel. Padding would have to store
-    it.
-    """
-    return next((n for n in range(most, least - 1, -1) if size % n == 0), None)
-
-
-def sum_along(x: ir.Value, axis: int, reduce: _Reduce = _whole) -> ir.Value:
-    """The sum along one axis, in stages."""
-    type_ = type_of(x)
-    size = type_.shape[axis]
-    if _is_short(type_, (axis,), STAGE):
-        return reduce(x, (axis,))
-    if axis == type_.rank - 1:
-        piece = _piece(size, 2 * _PIECE, _MIN_PIECE)
-        x, piece = (x, piece) if piece else (_padded(x, axis, -size % _PIECE), _PIECE)
-        return sum_along(_sum_pieces(x, axis, piece, reduce), axis, reduce)
-    return sum_along(_sum_rows(x, axis, reduce), axis, reduce)
-
-
-def _sum_rows(x: ir.Value, axis: int, reduce: _Reduce) -> ir.Value:
-    """The sums of a few rows each."""
-    size = type_of(x).shape[axis]
-    piece = _piece(size, _PIECE_ROWS, _MIN_PIECE_ROWS) or _PIECE_ROWS
-    whole = size - size % piece
-    sums = _sum_pieces(slice_along(x, axis, 0, whole), axis, piece, reduce)
-    if whole < size:
-        rest = _sum_pieces(slice_along(x, axis, whole, size), axis, size - whole, reduce)
-        sums = ops.concatenate(sums, rest, dimension=axis)
-    return sums
-
-
-def _padded(x: ir.Value, axis: int, missing: int) -> ir.Value:
-    nothing = (0,) * type_of(x).rank
-    high = (*nothing[:axis], missing, *nothing[axis + 1 :])
-    zero = constant(np.zeros((), type_of(x).dtype))
-    return ops.pad(x, zero, low=nothing, high=high, interior=nothing)
-
-
-def _sum_pieces(x: ir.Value, axis: int, piece: int, reduce: _Reduce) -> ir.Value:
-    """The sums of pieces of ``piece`` elements, which divides the size of the axis."""
-    shape = type_of(x).shape
-    split = reshape(x, (*shape[:axis], shape[axis] // piece, piece, *shape[axis + 1 :]))
-    return reduce(split, (axis + 1,))
-
-
 # -------------------------------------------------------------------------------------- on a CPU
 
 
-def _in_few_stages(x: ir.Value, axes: Sequence[int], reduce: _Reduce) -> ir.Value:
-    is_short = _is_short(type_of(x), axes, _VECTOR * STAGE)
-    return reduce(x, axes) if is_short else _in_stages(x, axes, reduce)
+def _in_few_stages(x: ir.Value, axes: Sequence[int], reduce: Reduce) -> ir.Value:
+    if is_short(type_of(x), axes, _VECTOR * STAGE):
+        return reduce(x, axes)
+    return sum_in_stages(x, axes, reduce)
 
 
 def _is_transposed(value: ir.Value) -> bool:
@@ -205,7 +130,7 @@ def _is_ragged(type_: TensorType, axes: Sequence[int]) -> bool:
     return columns >= _SEVERAL_TILES and columns % _LANES != 0
 
 
-def _by_vectors(x: ir.Value, axes: Sequence[int], reduce: _Reduce) -> ir.Value:
+def _by_vectors(x: ir.Value, axes: Sequence[int], reduce: Reduce) -> ir.Value:
     last, columns = type_of(x).rank - 1, type_of(x).shape[-1]
     left = columns % _LANES
     whole = reduce(slice_along(x, last, 0, columns - left), axes)
@@ -216,7 +141,7 @@ def _by_vectors(x: ir.Value, axes: Sequence[int], reduce: _Reduce) -> ir.Value:
 
 
 def _in_vectors(x: ir.Value, axes: Sequence[int]) -> ir.Value:
-    return _by_vectors(x, axes, _whole)
+    return _by_vectors(x, axes, in_one_stage)
 
 
 def _is_strided(type_: TensorType, axes: Sequence[int]) -> bool:
@@ -227,19 +152,21 @@ def _is_strided(type_: TensorType, axes: Sequence[int]) -> bool:
     return rows >= 4 * _STAGE_ROWS and math.prod(type_.shape[axes[0] :]) >= _LARGE
 
 
-def _by_rows(x: ir.Value, axis: int, reduce: _Reduce) -> ir.Value:
-    piece = _piece(type_of(x).shape[axis], 3 * _STAGE_ROWS // 2, _STAGE_ROWS // 2)
-    return sum_along(_sum_pieces(x, axis, piece, reduce) if piece else x, axis, reduce)
+def _by_rows(x: ir.Value, axis: int, reduce: Reduce) -> ir.Value:
+    piece = piece_of(type_of(x).shape[axis], 3 * _STAGE_ROWS // 2, _STAGE_ROWS // 2)
+    return sum_along(sum_pieces(x, axis, piece, reduce) if piece else x, axis, reduce)
 
 
 def _in_lanes(x: ir.Value, axes: Sequence[int]) -> tuple[ir.Value, Sequence[int]]:
     """Add the last dimension in lanes; the operand and axes of the remaining sum."""
     type_ = type_of(x)
     shape, last = type_.shape, type_.rank - 1
-    piece = _piece(shape[last] // _LANES, _PIECE_ROWS, _MIN_PIECE_ROWS)
+    piece = piece_of(shape[last] // _LANES, PIECE_ROWS, MIN_PIECE_ROWS)
     if last not in axes or type_.size < _LARGE or shape[last] % _LANES or not piece:
         return x, axes
-    x = _sum_pieces(reshape(x, (*shape[:last], shape[last] // _LANES, _LANES)), last, piece, _whole)
+    x = sum_pieces(
+        reshape(x, (*shape[:last], shape[last] // _LANES, _LANES)), last, piece, in_one_stage
+    )
     # The partial sums are stored, so joining dimensions costs nothing.
     kept = next((d for d in range(last, 0, -1) if d - 1 not in axes), 0)
     joined = math.prod(type_of(x).shape[kept:])
