@@ -110,7 +110,7 @@ def test_an_error_beyond_the_bound_is_found() -> None:
 
 def test_the_page_is_that_of_the_table() -> None:
     """The measured errors depend on the processor, but the bounds do not."""
-    text = PAGE.read_text()
+    text, _, _ = PAGE.read_text().partition("\n## Sums\n")
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
     measured = {(r[0].strip("| `"), r[1]): r[2:] for r in rows if len(r) > 3}
     assert list(measured) == [(f.name, dtype) for f in FUNCTIONS for dtype in f.dtypes]

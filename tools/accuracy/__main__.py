@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from gnomon.tools.accuracy.page import measured, page
+from gnomon.tools.accuracy.sums import page_of_sums
 
 COUNT = 200_000
 
@@ -22,6 +23,8 @@ def main() -> int:
     only = set(options.only.split(",")) if options.only else None
     found = measured(options.count, only)
     print(page(found, options.count), end="")
+    if only is None:
+        print(page_of_sums(), end="")
     beyond = [m for m in found if m.is_beyond]
     for m in beyond:
         print(f"beyond its bound: {m.function.name} {m.dtype} {m.errors}", file=sys.stderr)
