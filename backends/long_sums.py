@@ -95,7 +95,7 @@ def is_short(type_: TensorType, axes: Sequence[int], stage: int) -> bool:
 def sum_in_stages(x: ir.Value, axes: Sequence[int], reduce: Reduce = in_one_stage) -> ir.Value:
     """The sum along axes, each stage of which is computed by ``reduce``."""
     for group in _groups(type_of(x), sorted(axes)):
-        x = reduce(x, group) if len(group) > 1 else sum_along(x, *group, reduce)
+        x = reduce(x, group) if len(group) > 1 else sum_along(x, group[0], reduce)
     return x
 
 

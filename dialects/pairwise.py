@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["accumulate", "multiply_in_pieces", "reduce_sum", "terms_at_once"]
+__all__ = ["FEW_TERMS", "accumulate", "multiply_in_pieces", "reduce_sum", "terms_at_once"]
 
 # Up to this many rows are added by one call of NumPy. For fewer rows, the calls cost more than the
 # additions.
@@ -43,7 +43,9 @@ _BLOCK = 64
 #   2048              0.37  3        0.61  72     0.59  160      1.7  19
 # Many columns take longer with few terms: 512 x 512 products of 4096 terms 216 ms with 512 terms,
 # 99 with 2048, and 115 with all.
-_TERMS, _FEW_TERMS = 2048, 512
+_TERMS, _PIECE = 2048, 512
+FEW_TERMS = 2 * _PIECE
+"""Products of at most this many terms are always left to BLAS."""
 _SMALL_PRODUCT = 1 << 12
 # The largest array of partial products of matrices.
 _PARTIAL = 1 << 18
@@ -174,7 +176,8 @@ def accumulate(
     result = np.empty(x.shape, dtype)
     within, rest = result[along(0, whole)].reshape(split), result[along(whole, n)]
     ufunc.accumulate(x[along(0, whole)].reshape(split), axis + 1, dtype, within)
-    totals = accumulate(ufunc, np.ascontiguousarray(within[(*along(None, None), -1)]), axis)
+    last: _AnyArray = np.take(within, -1, axis + 1)
+    totals = accumulate(ufunc, last, axis)
     later = within[along(1, None)]
     ufunc(np.expand_dims(totals[along(0, -1)], axis + 1), later, out=later)
     if whole < n:
@@ -185,7 +188,7 @@ def accumulate(
 
 def terms_at_once(rows: int, columns: int) -> int:
     """The number of products that are added one after the other in a product of matrices."""
-    return _FEW_TERMS if 1 < rows * columns <= _SMALL_PRODUCT else _TERMS
+    return _PIECE if 1 < rows * columns <= _SMALL_PRODUCT else _TERMS
 
 
 def multiply_in_pieces(

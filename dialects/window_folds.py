@@ -109,10 +109,16 @@ def _fold_dimension(
     result: list[T] | None = None
     offset, reach, run = 0, 1, values
     if size * count <= n or size <= 3:
+        # Runs are combined in a balanced tree, so the rounding errors of sums grow as log(size).
+        runs: list[tuple[int, list[T]]] = []
         for i in range(size):
-            piece = starts(values, i * apart)
-            result = piece if result is None else list(combine(result, piece))
-        assert result is not None
+            run, length = starts(values, i * apart), 1
+            while runs and runs[-1][0] == length:
+                run, length = list(combine(runs.pop()[1], run)), 2 * length
+            runs.append((length, run))
+        _, result = runs.pop()
+        while runs:
+            result = list(combine(runs.pop()[1], result))
         return result
     while True:
         # ``run`` combines the ``reach`` elements that start at each position.

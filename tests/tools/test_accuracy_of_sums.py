@@ -58,7 +58,7 @@ def test_eager_sums(n: int) -> None:
 
 
 def test_eager_sums_of_a_million_rows() -> None:
-    names = ("numpy.sum", "numpy.tensordot", "grad of a broadcast", "numpy.cumsum")
+    names = ("numpy.sum", "numpy.tensordot", "numpy.matmul", "grad of a broadcast", "numpy.cumsum")
     check_eager([(case, "rows") for case in CASES if case.name in names], 1_000_003)
 
 
@@ -152,6 +152,12 @@ def test_scans_in_both_directions_across_blocks() -> None:
     for results in (program(gnp.asarray(x), gnp.asarray(infinite)), gn.jit(program)(x, infinite)):
         for result, exact in zip(results, expected, strict=True):
             np.testing.assert_allclose(np.asarray(result), exact, rtol=2e-6)
+
+
+def test_sums_of_long_windows() -> None:
+    x = gnp.full(10_000, 0.1)
+    sums = lax.reduce_window(x, np.float32(0), lax.add, (5000,), (5000,), "VALID")
+    np.testing.assert_allclose(sums, 5000 * float(np.float32(0.1)), rtol=bound(5000) * 2.0**-24)
 
 
 def test_the_page_has_the_table() -> None:

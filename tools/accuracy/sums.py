@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import gnomon as gn
+from gnomon.tools.accuracy.page import PEER
 
 __all__ = [
     "CASES",
@@ -250,8 +252,8 @@ def roundings(case: Case, exact: np.ndarray, result: Any) -> float:
 
 def _ways() -> dict[str, tuple[Any, bool]]:
     ways = {"eager": (gn, False), "cpu": (gn, True)}
-    if importlib.util.find_spec("jax") is not None:
-        ways["JAX, compiled"] = (importlib.import_module("jax"), True)
+    if importlib.util.find_spec(PEER) is not None:
+        ways["JAX, compiled"] = (importlib.import_module(PEER), True)
     return ways
 
 

@@ -17,6 +17,7 @@ from gnomon._config.current import config
 from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.dimensions import ramp
 from gnomon._tracing.stack import needs_bind
+from gnomon.dialects.pairwise import FEW_TERMS
 from gnomon.dialects.symbolic.dimension import as_size, larger, smaller
 from gnomon.dialects.types import BOOL
 from gnomon.lax._contraction import PrecisionLike
@@ -69,7 +70,8 @@ def matmul(
     ):
         left, right = a.numpy_value(), b.numpy_value()
         plain = 1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]
-        if plain and left.dtype is _FLOAT32 and right.dtype is _FLOAT32:
+        is_short = plain and left.shape[-1] <= FEW_TERMS
+        if is_short and left.dtype is _FLOAT32 and right.dtype is _FLOAT32:
             return wrap(left @ right, a.weak_type and b.weak_type)
     x, y = promoted("matmul", a, b)
     if x.ndim == 0 or y.ndim == 0:

@@ -82,7 +82,7 @@ def _sum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
         )
     reduce = _in_vectors if _is_ragged(type_, axes) else in_one_stage
     if _is_strided(type_, axes):
-        return _widened(inst, lambda x: _by_rows(x, *axes, reduce))
+        return _widened(inst, lambda x: _by_rows(x, axes[0], reduce))
     if not is_short(type_, axes, _VECTOR * STAGE):
         return _widened(inst, lambda x: _in_few_stages(*_in_lanes(x, axes), reduce))
     return None if reduce is in_one_stage else _widened(inst, lambda x: reduce(x, axes))
