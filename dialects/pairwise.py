@@ -20,7 +20,7 @@ __all__ = ["FEW_TERMS", "accumulate", "multiply_in_pieces", "reduce_sum", "terms
 
 # Up to this many rows are added by one call of NumPy. For fewer rows, the calls cost more than the
 # additions.
-_FEW_ROWS = 64
+_FEW_ROWS = 256
 # The number of rows that are added one after the other. Microseconds of a sum over the rows of f32,
 # and roundings in the sum of equal numbers:
 #   rows x columns     10^6 x 2       1000 x 1000    500 x 20      roundings
@@ -67,21 +67,33 @@ def reduce_sum(
       dtype: the dtype to add in; by default that of the array, or NumPy's for small integers.
       keepdims: whether reduced dimensions are kept, with size one.
     """
-    if x.ndim < 2 or x.size <= _FEW_ROWS or (x.dtype if dtype is None else dtype).kind not in "fc":
+    # These conditions are those of most sums; each costs less than the sum of a small array.
+    if x.ndim < 2 or x.size <= _FEW_ROWS or _is_along_memory(x, axes):
         return _add(x, axes, dtype, None, keepdims)
-    if axes is None:
-        reduced = tuple(range(x.ndim))
-    else:
-        given = axes if type(axes) is tuple else (axes,)
-        reduced = tuple(d + x.ndim if d < 0 else d for d in given)
-        if len(set(reduced)) < len(reduced) or any(not 0 <= d < x.ndim for d in reduced):
-            return _add(x, axes, dtype, None, keepdims)  # NumPy raises the error.
+    if (x.dtype if dtype is None else dtype).kind not in "fc":
+        return _add(x, axes, dtype, None, keepdims)
+    given = tuple(range(x.ndim)) if axes is None else axes if type(axes) is tuple else (axes,)
+    reduced = tuple(d + x.ndim if d < 0 else d for d in given)
+    if len(set(reduced)) < len(reduced) or any(not 0 <= d < x.ndim for d in reduced):
+        return _add(x, axes, dtype, None, keepdims)  # NumPy raises the error.
     if _is_pairwise(x, reduced):
         return _add(x, axes, dtype, None, keepdims)
-    total = _sum_in_runs(x, reduced, dtype)
+    if reduced == (0,) and x.flags.c_contiguous:
+        total = _sum_rows(x, 0, dtype)
+    else:
+        total = _sum_in_runs(x, reduced, dtype)
     if keepdims:
         total = total.reshape(tuple(1 if d in reduced else n for d, n in enumerate(x.shape)))
     return total if total.ndim else total[()]
+
+
+def _is_along_memory(x: _AnyArray, axes: Any) -> bool:
+    """Whether all dimensions, the last one or a short one of an array are summed."""
+    if axes is None:
+        return x.flags.c_contiguous
+    if type(axes) is not int or not -x.ndim <= axes < x.ndim:
+        return False
+    return x.shape[axes] <= _FEW_ROWS or (axes in (-1, x.ndim - 1) and x.flags.c_contiguous)
 
 
 def _is_pairwise(x: _AnyArray, reduced: Sequence[int]) -> bool:
