@@ -303,7 +303,7 @@ def test_the_compiled_program_overtakes_a_long_evaluation() -> None:
     count = 3_000_000  # minutes by evaluation
     start = threading.active_count()
     assert f(gnp.int32(count)).item() == count
-    (entry,) = f._tiered_entries
+    (entry,) = f._programs.tiered
     assert entry._program is None, "the call was evaluated to its end"
     assert threading.active_count() <= start + 1
 
@@ -351,7 +351,7 @@ def test_abandoned_jobs_are_not_compiled(gate: Gate) -> None:
     kept(1.0)
     dropped = gn.jit(lambda x: x + 2, tiered=True)
     dropped(1.0)
-    (entry,) = dropped._tiered_entries
+    (entry,) = dropped._programs.tiered
     reference = weakref.ref(entry)
     del entry
     dropped.clear_cache()
@@ -425,4 +425,4 @@ def test_other_devices_compile_at_once() -> None:
     f = gn.jit(lambda x: x + 1, tiered=True)
     x = gn.device_put(gnp.ones(3), gn.devices("vulkan")[0])
     assert f(x).tolist() == [2, 2, 2]
-    assert not f._tiered_entries
+    assert not f._programs.tiered

@@ -55,6 +55,7 @@ from gnomon._tracing.function import (
     without_float0,
 )
 from gnomon._tracing.stack import outside_of_traces, program_memo, program_platform, staging, state
+from gnomon._tracing.stateful import StatefulFunction
 from gnomon._tracing.trace import is_tracer
 from gnomon.backends import platforms
 from gnomon.backends.errors import BackendUnavailable
@@ -65,8 +66,21 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class JitFunction(Dispatcher, Generic[P, R]):
+class JitFunction(Dispatcher, StatefulFunction, Generic[P, R]):
     """A jitted function, which is traced and compiled for each new signature."""
+
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_cache",
+        "_fun",
+        "_place",
+        "_programs",
+        "_requested",
+        "_roles",
+        "_tiered",
+        "_traces",
+    )
 
     if TYPE_CHECKING:
 
@@ -87,10 +101,10 @@ class JitFunction(Dispatcher, Generic[P, R]):
         self._roles = ArgumentRoles.of(
             fun, static_argnums, static_argnames, donate_argnums, donate_argnames
         )
-        programs = programs_of(fun, self._roles, place, requested, tiered)
-        self._cache, self._tiered_entries = programs
-        super().__init__(self._cache, config, state)
-        functools.update_wrapper(self, fun)
+        self._programs = programs_of(fun, self._roles, place, requested, tiered)
+        self._cache = self._programs.cache
+        Dispatcher.__init__(self, self._cache, config, state)
+        self._describe_as(fun)
         self._fun = fun
         self._place = place
         self._requested = requested
@@ -111,12 +125,8 @@ class JitFunction(Dispatcher, Generic[P, R]):
     def __reduce__(self) -> Any:
         static, donated = self._roles.static, self._roles.donated
         place = self._place, self._requested, self._tiered
-        return JitFunction, (self._fun, *static, *donated, *place)
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        return functools.partial(self, instance)
+        attributes = self._own_attributes(self._fun)
+        return JitFunction, (self._fun, *static, *donated, *place), attributes
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a call for which `Dispatcher` has found no entry, or that may be traced."""
@@ -172,7 +182,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
           Array(0., dtype=float32...)
         """
         end = None if timeout is None else time.monotonic() + timeout
-        for entry in list(self._tiered_entries):
+        for entry in list(self._programs.tiered):
             entry.wait(None if end is None else max(0.0, end - time.monotonic()))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -239,7 +249,7 @@ class JitFunction(Dispatcher, Generic[P, R]):
         tiered = config.tiered if self._tiered is None else self._tiered
         if tiered and in_host_memory(place[0]):
             entry = TieredEntry(self._fun, traced, call, place, shardings, bool(self._tiered), log)
-            self._tiered_entries.add(entry)
+            self._programs.tiered.add(entry)
             return entry
         lowered = Lowered(self._fun, traced, call, place, shardings, keep_stages=False)
         name = name_of(self._fun)

@@ -5,15 +5,14 @@ With the option `log_compiles` they are warnings, otherwise messages of the leve
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import logging
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon._arrays.aval import ShapedArray
+from gnomon._compilation.identity_map import IdentityMap
 from gnomon._compilation.stages import aval_of
 from gnomon._config.current import config
 from gnomon._diagnostics.source_location import user_frame
@@ -23,7 +22,7 @@ _log = logging.getLogger("gnomon.jit")
 
 # The structure, types and static values of the calls that each function was compiled for.
 _Signature = tuple[Any, tuple[ShapedArray, ...], dict[Any, Any]]
-_seen: weakref.WeakKeyDictionary[Callable[..., Any], list[_Signature]] = weakref.WeakKeyDictionary()
+_seen: IdentityMap[list[_Signature]] = IdentityMap()
 
 
 def watches_compilation() -> bool:
@@ -78,8 +77,7 @@ def _types(call: Any) -> str:
 
 def remember_signature(fun: Callable[..., Any], call: Any) -> None:
     """Record the signature that a function was compiled for, for later explanations."""
-    with contextlib.suppress(TypeError):  # not hashable or not weakly referenceable
-        _seen.setdefault(fun, []).append(_signature(call))
+    _seen.setdefault(fun, list).append(_signature(call))
 
 
 def forget_signatures() -> None:
@@ -96,9 +94,7 @@ def _explanation(fun: Callable[..., Any], call: Any) -> str:
     """Explain a cache miss by the differences from the closest signature seen before."""
     filename, line = user_frame()
     lines = [f"TRACING CACHE MISS at {filename}:{line}:"]
-    before: list[_Signature] = []
-    with contextlib.suppress(TypeError):
-        before = _seen.get(fun, [])
+    before = _seen.setdefault(fun, list)
     if not before:
         code = getattr(inspect.unwrap(fun), "__code__", None)
         where = f" defined at {code.co_filename}:{code.co_firstlineno}" if code else ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from gnomon._arrays.aval import ShapedArray
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray
 from gnomon._arrays.sharded import ShardedArray
 from gnomon._compilation.arguments import ArgumentRoles, flatten_argument
+from gnomon._compilation.identity_map import IdentityMap
 from gnomon._compilation.log import forget_signatures
 from gnomon._compilation.shardings import RequestedShardings
 from gnomon._compilation.tiered import TieredEntry
@@ -21,18 +22,23 @@ from gnomon._tracing.bind import operand_of
 from gnomon._tracing.cache import TraceCache
 from gnomon._tracing.trace import Tracer
 
-__all__ = ["abstractify", "clear_caches", "programs_of"]
+__all__ = ["Programs", "abstractify", "clear_caches", "programs_of"]
 
 
-class _Programs(NamedTuple):
+class Programs:
     """The compiled programs of a function by signature, and its tiered entries."""
 
-    cache: SignatureCache
-    tiered: weakref.WeakSet[TieredEntry]
+    __slots__ = ("__weakref__", "cache", "tiered")
+
+    everywhere: ClassVar[weakref.WeakSet[Programs]] = weakref.WeakSet()
+
+    def __init__(self, cache: SignatureCache) -> None:
+        self.cache = cache
+        self.tiered: weakref.WeakSet[TieredEntry] = weakref.WeakSet()
+        self.everywhere.add(self)
 
 
-_caches: weakref.WeakKeyDictionary[Callable[..., Any], dict[Any, _Programs]]
-_caches = weakref.WeakKeyDictionary()
+_programs: IdentityMap[dict[Any, Programs]] = IdentityMap()
 
 
 def programs_of(
@@ -41,28 +47,20 @@ def programs_of(
     place: Device | str | None,
     requested: RequestedShardings,
     tiered: bool | None,
-) -> _Programs:
+) -> Programs:
     """The compiled programs of a function, shared by all jits of it with the same options."""
-
-    def make() -> _Programs:
-        cache = SignatureCache(abstractify, flatten_argument, ConcreteArray, *roles.static)
-        return _Programs(cache, weakref.WeakSet())
-
-    try:
-        of_function = _caches.setdefault(fun, {})
-    except TypeError:  # not hashable or not weakly referenceable
-        return make()
+    of_function = _programs.setdefault(fun, dict)
     key = (roles, place, requested, tiered)
     if key not in of_function:
-        of_function[key] = make()
+        cache = SignatureCache(abstractify, flatten_argument, ConcreteArray, *roles.static)
+        of_function[key] = Programs(cache)
     return of_function[key]
 
 
 def clear_caches() -> None:
     """Forget the compiled programs of all jitted functions; the cache on disk is kept."""
-    for of_function in list(_caches.values()):
-        for programs in of_function.values():
-            programs.cache.clear()
+    for programs in list(Programs.everywhere):
+        programs.cache.clear()
     for traces in list(TraceCache.everywhere):
         traces.clear()
     forget_signatures()

@@ -12,6 +12,7 @@ from gnomon._tracing.bind import trace_for
 from gnomon._tracing.differentiation_order import differentiated, differentiation_order
 from gnomon._tracing.function import Traced, check_callable, name_of, output_leaves, trace_function
 from gnomon._tracing.stack import outside_of_traces
+from gnomon._tracing.stateful import StatefulFunction
 from gnomon._tracing.trace import is_tracer
 from gnomon._transformations.custom_rules import Call, emit_custom, resolve_positions
 from gnomon.dialects.body import Body
@@ -21,7 +22,7 @@ from gnomon.dialects.functions import Program
 from gnomon.passes.expand import Expander
 
 
-class custom_vmap:  # noqa: N801
+class custom_vmap(StatefulFunction):  # noqa: N801
     """A function with a custom batching rule.
 
     Args:
@@ -43,15 +44,13 @@ class custom_vmap:  # noqa: N801
       Array([0, 2, 6], dtype=int32)
     """
 
-    vmap_rule: Callable[..., tuple[Any, Any]] | None = None
+    __slots__ = ("__dict__", "__weakref__", "fun", "vmap_rule")
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         check_callable(fun, "custom_vmap")
-        functools.update_wrapper(self, fun)
         self.fun = fun
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        self.vmap_rule: Callable[..., tuple[Any, Any]] | None = None
+        self._describe_as(fun)
 
     def __repr__(self) -> str:
         return f"<custom_vmap of {name_of(self.fun)}>"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gnomon import tree_util
@@ -66,10 +66,19 @@ class custom_jvp(Custom):  # noqa: N801
       1.0
     """
 
-    jvp: Callable[..., Any] | None = None
-    # Whether the values that the function and its rule close over are held constant, as in
-    # `custom_root`, whose rule accounts for all that the result depends on.
-    closes_over_fixed = False
+    __slots__ = ("closes_over_fixed", "jvp")
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        self.jvp: Callable[..., Any] | None = None
+        # Whether the values that the function and its rule close over are held constant, as in
+        # `custom_root`, whose rule accounts for all that the result depends on.
+        self.closes_over_fixed = False
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
 
     def defjvp(
         self, jvp: Callable[..., tuple[Any, Any]], symbolic_zeros: bool = False

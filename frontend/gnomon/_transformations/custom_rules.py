@@ -8,7 +8,6 @@ kept, and raised only if the derivative is used.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ from gnomon._tracing.function import (
     with_avals,
 )
 from gnomon._tracing.stack import staging, state
+from gnomon._tracing.stateful import StatefulFunction
 from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.body import Body
 from gnomon.dialects.custom_derivatives import closed_over_error
@@ -268,11 +268,10 @@ class Rule(NamedTuple):
     captures: list[Array]
 
 
-class Custom:
+class Custom(StatefulFunction):
     """The base class of `custom_jvp` and `custom_vjp`."""
 
-    fun: Callable[..., Any]
-    __call__: Callable[..., Any]
+    __slots__ = ("__dict__", "__weakref__", "fun", "nondiff_argnums", "symbolic_zeros")
 
     def __init__(
         self,
@@ -281,13 +280,10 @@ class Custom:
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
         check_callable(fun, type(self).__name__)
-        functools.update_wrapper(self, fun)
         self.fun = fun
         self.nondiff_argnums = _nondiff_positions(fun, nondiff_argnums, nondiff_argnames)
         self.symbolic_zeros = False
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        self._describe_as(fun)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {name_of(self.fun)}>"

@@ -72,8 +72,17 @@ class custom_vjp(Custom):  # noqa: N801
       1.0
     """
 
-    fwd: Callable[..., Any] | None = None
-    bwd: Callable[..., Any] | None = None
+    __slots__ = ("bwd", "fwd")
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        super().__init__(fun, nondiff_argnums, nondiff_argnames)
 
     def defvjp(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from gnomon._sharding.mesh import Mesh
 from gnomon._sharding.partition_spec import PartitionSpec
 from gnomon._tracing.bind import as_operand, bind, trace_for
 from gnomon._tracing.function import check_callable, described, name_of
+from gnomon._tracing.stateful import StatefulFunction
 from gnomon._transformations.map_shards import map_shards
 from gnomon._transformations.pmap_processes import local_rows, rows_of_all
 from gnomon._trees.prefixes import broadcast_prefix
@@ -198,7 +198,7 @@ class _Operands(NamedTuple):
     places: list[int | None]
 
 
-class MappedFunction:
+class MappedFunction(StatefulFunction):
     """A function that `pmap` made: a jitted function, with calls for several processes.
 
     Args:
@@ -206,10 +206,12 @@ class MappedFunction:
       across_processes: the call where there may be devices of other processes.
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_across_processes", "_compiled")
+
     def __init__(self, compiled: Any, across_processes: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, compiled.__wrapped__, updated=())
         self._compiled = compiled
         self._across_processes = across_processes
+        self._describe_as(compiled.__wrapped__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the mapped function."""
@@ -222,9 +224,6 @@ class MappedFunction:
         if (name.startswith("__") and name != "__signature__") or name == "_compiled":
             raise AttributeError(name)
         return getattr(self._compiled, name)
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return repr(self._compiled)

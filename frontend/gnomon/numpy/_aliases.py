@@ -1,7 +1,8 @@
-"""Functions with several names: each name is bound to a function whose ``__name__`` it is."""
+"""Names of functions: each public name is bound to a function that is pickled by that name."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
@@ -10,7 +11,10 @@ __all__ = ["name_aliases"]
 
 
 def name_aliases(namespace: dict[str, Any], names: Iterable[str], module: str) -> None:
-    """Replace functions that are exported under another name by copies with that name.
+    """Make functions refer to their public names.
+
+    A function that is exported under another name is replaced by a copy with that name. A function
+    that a factory made is in the factory's module by its ``__module__``; it gets the public module.
 
     Args:
       namespace: functions by name; changed in place.
@@ -19,8 +23,12 @@ def name_aliases(namespace: dict[str, Any], names: Iterable[str], module: str) -
     """
     for name in names:
         function = namespace[name]
-        if isinstance(function, FunctionType) and function.__name__ != name:
+        if not isinstance(function, FunctionType):
+            continue
+        if function.__name__ != name:
             namespace[name] = _named(function, name, module)
+        elif getattr(sys.modules[function.__module__], name, None) is not function:
+            function.__module__ = module
 
 
 def _named(function: FunctionType, name: str, module: str) -> FunctionType:

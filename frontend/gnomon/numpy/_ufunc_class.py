@@ -38,7 +38,11 @@ class _CountsFunctions(type):
     """Makes the functions that have the methods of `ufunc` instances of it, too."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return type.__instancecheck__(cls, instance) or hasattr(instance, "__ufunc__")
+        if type.__instancecheck__(cls, instance):
+            return True
+        # A wrapper of such a function has its attributes, but may be any function.
+        universal = getattr(instance, "__ufunc__", None)
+        return universal is not None and universal._func is instance
 
 
 class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
