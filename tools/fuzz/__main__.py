@@ -6,12 +6,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gnomon.tools.fuzz.catalog import FAMILIES
 from gnomon.tools.fuzz.running import jax_is_installed
 from gnomon.tools.fuzz.session import Finding, Report, Settings, explore_isolated, work
+from gnomon.tools.fuzz.sessions import exploring
 from gnomon.tools.fuzz.ways import Ways
 
 
@@ -40,6 +41,21 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=[ways.value for ways in Ways],
         help="where libraries, kernels of our own and loops as kernels run ops: where the cost "
         "models choose them (the default), wherever it is possible, or nowhere",
+    )
+    parser.add_argument(
+        "--sessions",
+        type=int,
+        help="run this many sessions, sequences of calls to functions that live on, instead",
+    )
+    parser.add_argument(
+        "--loop-bodies",
+        action="store_true",
+        help="in sessions, draw loops whose bodies write, or read what their code does not name",
+    )
+    parser.add_argument(
+        "--evaluated",
+        action="store_true",
+        help="in sessions, evaluate jitted functions and compile none, which takes less time",
     )
     parser.add_argument("--no-jax", action="store_true", help="compare with eager calls only")
     parser.add_argument("--tries", type=int, default=80, help="programs to run to reduce a failure")
@@ -78,6 +94,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.ways,
     )
     start = time.monotonic()
+    deadline = start + 60 * options.minutes if options.minutes else float("inf")
+
+    def print_finding(script: str) -> None:
+        print(f"{'-' * 80}\n{script}", flush=True)
+        if options.output:
+            with options.output.open("a", encoding="utf-8") as file:
+                file.write(f"{'-' * 80}\n{script}\n")
+
+    if options.sessions is not None:
+        return _explore_sessions(options, start, deadline, print_finding)
 
     def report_progress(report: Report, finding: Finding | None) -> None:
         if finding is None:
@@ -86,19 +112,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text += f", {counts.checks} checks, {len(report.findings)} findings"
             print(text, file=sys.stderr, flush=True)
             return
-        print(f"{'-' * 80}\n{finding.script}", flush=True)
-        if options.output:
-            with options.output.open("a", encoding="utf-8") as file:
-                file.write(f"{'-' * 80}\n{finding.script}\n")
+        print_finding(finding.script)
 
     report = explore_isolated(
         range(options.seed, options.seed + options.programs),
         settings,
         timeout=options.timeout,
-        deadline=start + 60 * options.minutes if options.minutes else float("inf"),
+        deadline=deadline,
         report_progress=report_progress,
     )
     print(summary(report, time.monotonic() - start))
+    return 1 if report.findings else 0
+
+
+def _explore_sessions(
+    options: argparse.Namespace,
+    start: float,
+    deadline: float,
+    print_finding: Callable[[str], None],
+) -> int:
+    def report_progress(report: exploring.Report, script: str | None) -> None:
+        if script is not None:
+            print_finding(script)
+            return
+        text = f"{time.monotonic() - start:.0f} s: {report.sessions} sessions"
+        text += f", {report.calls} calls, {len(report.findings)} findings"
+        print(text, file=sys.stderr, flush=True)
+
+    report = exploring.explore_isolated(
+        range(options.seed, options.seed + options.sessions),
+        exploring.Settings(loops=options.loop_bodies, compiles=not options.evaluated),
+        timeout=options.timeout,
+        deadline=deadline,
+        report_progress=report_progress,
+    )
+    print(exploring.summary(report, time.monotonic() - start))
     return 1 if report.findings else 0
 
 
