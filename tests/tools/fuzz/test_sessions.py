@@ -126,7 +126,7 @@ def test_shared_programs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     text = script(small, again)
     monkeypatch.undo()
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(text, {"__name__": "__main__"})
+        exec(text, {})
     assert "14.0" in printed.getvalue() and "[2. 4. 6.]" in printed.getvalue()
 
 

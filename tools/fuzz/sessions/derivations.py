@@ -85,6 +85,7 @@ class Derivation(NamedTuple):
       traced, frozen, real, donates, pickles, jits: as in `Function`, where the derivation decides.
       rule: the function that gives the new function another rule.
       redefines: the rule that the derivation replaces.
+      wraps: whether the new function only calls the others.
       order: the number of transformations that it adds.
       weight: how often it is drawn.
     """
@@ -101,6 +102,7 @@ class Derivation(NamedTuple):
     jits: bool = False
     rule: str = ""
     redefines: str = ""
+    wraps: bool = False
     order: int = 0
     weight: int = 4
 
@@ -142,14 +144,14 @@ DERIVATIONS = (
     Derivation("with_vmap({f}, 3.0)", "with_vmap({f}, 3.0)", _ONE, rule="vmap", order=1),
     Derivation("vmap_rule(copied({f}), 5.0)", "with_vmap({f}, 5.0)", _ONE, redefines="vmap"),
     # Python's ways to copy, wrap and bind.
-    Derivation("wrapped({f}, {g})", "{g}", _ALL + STATIC, weight=8),
+    Derivation("wrapped({f}, {g})", "{g}", _ALL + STATIC, wraps=True, weight=8),
     Derivation("updated({f}, {g})", "{g}", _ONE, traced=True, jits=True),
-    Derivation("copied({f})", "{f}", _ALL + STATIC, pickles=None),
-    Derivation("deeply_copied({f})", "{f}", _ALL + STATIC, pickles=None),
+    Derivation("copied({f})", "{f}", _ALL + STATIC, pickles=None, wraps=True),
+    Derivation("deeply_copied({f})", "{f}", _ALL + STATIC, pickles=None, wraps=True),
     Derivation("pickled({f})", "{f}", _ALL + STATIC, pickles=True, weight=6),
-    Derivation("functools.partial({f})", "{f}", _ALL + STATIC, pickles=None),
-    Derivation("gn.tree_util.Partial({f})", "{f}", _ALL, pickles=None, weight=2),
+    Derivation("functools.partial({f})", "{f}", _ALL + STATIC, pickles=None, wraps=True),
+    Derivation("gn.tree_util.Partial({f})", "{f}", _ALL, pickles=None, wraps=True, weight=2),
     Derivation("functools.partial({f}, n=2)", "functools.partial({f}, n=2)", STATIC, VECTOR),
-    Derivation("added({f}, {g})", "added({f}, {g})", _ONE + ROWS + MATRIX),
+    Derivation("added({f}, {g})", "added({f}, {g})", _ONE + ROWS + MATRIX, wraps=True),
 )
 """The ways to make others."""

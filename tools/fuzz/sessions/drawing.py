@@ -161,7 +161,9 @@ class _Drawing:
             same = [
                 n
                 for n, f in self.functions.items()
-                if f.kind == function.kind and not (sums and f.reads and function.reads)
+                if f.kind == function.kind
+                and not (sums and f.reads and function.reads)
+                and (derivation.wraps or not f.frozen)
             ]
             if not same:
                 continue
@@ -215,8 +217,8 @@ class _Drawing:
 def _applies(derivation: Derivation, function: Function) -> bool:
     if function.kind not in derivation.takes or function.depth >= _MAX_DEPTH:
         return False
-    if function.frozen and (derivation.order or derivation.traced):
-        return False  # An exported function is for one type; a compiled one is not traced.
+    if function.frozen and not derivation.wraps:
+        return False  # An exported function is for one type; a compiled one cannot be traced.
     if function.order + derivation.order > _MAX_ORDER:
         return False
     if derivation.redefines:

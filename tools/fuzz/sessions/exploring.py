@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 from gnomon.tools.fuzz.sessions.drawing import Session, draw
-from gnomon.tools.fuzz.sessions.running import Check, Failure, check, evaluated, prelude_text
+from gnomon.tools.fuzz.sessions.running import Check, Failure, check, evaluated
 
 __all__ = ["Report", "Settings", "explore", "explore_isolated", "reduced", "script", "summary"]
 
+_PRELUDE = "gnomon.tools.fuzz.sessions.prelude"
 # The number of sessions per child: compiled code is never unloaded.
 SESSIONS_OF_A_CHILD = 500
 
@@ -135,7 +136,7 @@ def reduced(session: Session, failure: Failure) -> tuple[Session, Failure]:
 
 def script(session: Session, failure: Failure) -> str:
     """A script that runs a session and prints what its calls give."""
-    lines = [f"# {failure.call} {failure.detail}", prelude_text()]
+    lines = [f"# {failure.call} {failure.detail}", f"from {_PRELUDE} import *"]
     for step in session.steps:
         if step.name:
             lines.append(f"{step.name} = {step.text}")

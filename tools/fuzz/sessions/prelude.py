@@ -170,7 +170,7 @@ class Box:
 
     @classmethod
     def tree_unflatten(cls, static: Any, values: Any) -> Box:
-        return cls(*values, static)
+        return cls(values[0], static)
 
 
 def boxed(x: Any) -> Any:

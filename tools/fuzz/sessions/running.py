@@ -20,7 +20,7 @@ from gnomon._config.current import config
 from gnomon.backends.tiered import TieredProgram
 from gnomon.tools.fuzz.sessions.drawing import Call, Session, Step
 
-__all__ = ["Check", "Failure", "check", "evaluated", "prelude_text"]
+__all__ = ["Check", "Failure", "check", "evaluated"]
 
 _INITIAL = 2.0  # The values that functions read at first.
 _MOST_MEANINGS = 20_000
@@ -221,7 +221,7 @@ def evaluated() -> Iterator[None]:
         """Take the place of `TieredProgram.compiled`."""
 
     compiled, tiered = TieredProgram.compiled, config.tiered
-    TieredProgram.compiled = never  # type: ignore[method-assign]
+    TieredProgram.compiled = never  # type: ignore[assignment, method-assign]
     config.update("gnomon_tiered", True)  # in all threads
     try:
         yield
@@ -233,14 +233,10 @@ def evaluated() -> Iterator[None]:
 # ----------------------------------------------------------------------------------- the prelude
 
 
-def prelude_text() -> str:
-    """The source of the functions that sessions start from."""
-    return (Path(__file__).parent / "prelude.py").read_text(encoding="utf-8")
-
-
 @cache
 def _prelude() -> CodeType:
-    return compile(prelude_text(), "<session>", "exec", dont_inherit=True)
+    path = Path(__file__).parent / "prelude.py"
+    return compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True)
 
 
 @contextmanager
