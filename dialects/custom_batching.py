@@ -62,6 +62,10 @@ def _batch(
     consts, name = inst.params["consts"], inst.params["name"]
     mapped = [d is not None for d in dims]
     front = in_front(operands, dims)
+    if axis.of_devices:
+        # Each device runs the function itself; the rule is for `vmap`.
+        body, out = inst.engine.batch(inst.bodies[0], mapped, axis)
+        return body.inline(front), [0 if m else None for m in out]
     if any(mapped[:consts]):
         raise TypeError(
             f"vmap of the custom_vmap function {name} over a value that it closes over: its rule "

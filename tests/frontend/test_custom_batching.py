@@ -176,6 +176,33 @@ def _division(library: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
+def test_devices_run_the_function_itself() -> None:
+    """The rule is for `vmap`: each device of a `pmap` or `shard_map` runs the function."""
+
+    def tripled(library: Any) -> Any:
+        @library.custom_batching.custom_vmap
+        def f(x: Any) -> Any:
+            return 2 * x
+
+        f.def_vmap(lambda size, batched, x: (3 * x, True))
+        return f
+
+    np.testing.assert_array_equal(jax.pmap(tripled(jax))(Y[None])[0], 2 * Y)
+    f = tripled(gn)
+    np.testing.assert_array_equal(gn.pmap(f)(Y[None])[0], 2 * Y)
+    mesh = gn.make_mesh((1,), ("i",))
+    for inside, factor in ((f, 2), (gn.vmap(f), 3)):
+        over_mesh = gn.shard_map(inside, mesh=mesh, in_specs=gn.P("i"), out_specs=gn.P("i"))
+        np.testing.assert_array_equal(over_mesh(Y), factor * Y)
+
+
+def test_programs_with_rules_hold_no_traced_values() -> None:
+    f = custom_vmap(lambda x: 2 * x)
+    f.def_vmap(lambda size, batched, x: (3 * x, True))
+    with gn.checking_leaks():
+        np.testing.assert_array_equal(np.asarray(gn.jit(lambda x: f(x) + 1)(Y)), 2 * Y + 1)
+
+
 @pytest.mark.parametrize("case", list(_division(gn)))
 def test_linear_call(case: str) -> None:
     same(_division(gn)[case], _division(jax)[case])

@@ -231,6 +231,28 @@ def test_a_deep_copy_of_a_jitted_object_has_a_copy_of_the_object() -> None:
     assert (function(1.0), copied(1.0)) == (6, 2)
 
 
+def test_copies_of_what_transformations_return() -> None:
+    """Copies share the program, which does not change, and have arrays of their own."""
+    out, pullback = gn.vjp(lambda x: x**2, X)
+    _, pushforward = gn.linearize(lambda x: x**2, X)
+    transposed = gn.linear_transpose(lambda x: out * x, X)
+    exported = gn.export.export(gn.jit(lambda x: 2 * x))(X)
+    functions: dict[Any, Any] = {
+        pullback: lambda f: f(gnp.ones(3))[0],
+        pushforward: lambda f: f(gnp.ones(3)),
+        transposed: lambda f: f(gnp.ones(3))[0] ** 0.5 * 2,
+        exported: lambda f: f.call(X),
+        gn.jit(lambda x: 2 * x).lower(X): lambda f: f.compile()(X),
+    }
+    for function, call in functions.items():
+        for way in (copy.copy, copy.deepcopy):
+            np.testing.assert_array_equal(call(way({"it": function})["it"]), 2 * X)
+    copied = copy.deepcopy(pullback)
+    for leaf in gn.tree.leaves(copied):
+        leaf.delete()
+    np.testing.assert_array_equal(pullback(gnp.ones(3))[0], 2 * X)
+
+
 class Model:
     """A class with functions as methods."""
 

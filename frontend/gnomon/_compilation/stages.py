@@ -165,6 +165,9 @@ class Stage:
         self._call = call
         self._traced = traced
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Stage:
+        return self  # It does not change.
+
     @property
     def in_tree(self) -> Any:
         return self._call.tree

@@ -99,6 +99,9 @@ class Exported:
             if not getattr(self, name):
                 object.__setattr__(self, name, (None,) * len(avals))
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Exported:
+        return self  # It does not change.
+
     @property
     def module_kept_var_idx(self) -> tuple[int, ...]:
         """The inputs that the program takes: all that are not ``float0``."""

@@ -87,7 +87,9 @@ class custom_vmap(StatefulFunction):  # noqa: N801
             run, self.fun, "custom_vmap", call.avals, staging=True, sources=call.operands
         )
         order = differentiation_order(call.operands)
-        rule = functools.partial(_batched, self.vmap_rule, call, traced, order)
+        # The program outlives the trace, whose values the rule does not need.
+        types = call.without_values(), traced._replace(captures=[])
+        rule = functools.partial(_batched, self.vmap_rule, *types, order)
         callback = Callback(rule)
         trace.program.callbacks.append(callback)
         return emit_custom(ops.custom_vmap, call, traced, [], {"rule": callback.number})

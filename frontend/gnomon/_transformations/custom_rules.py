@@ -8,6 +8,7 @@ kept, and raised only if the derivative is used.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -187,6 +188,12 @@ class Call:
         """All arguments of the function, with these leaves in place of the operands."""
         dynamic: Iterator[Any] = iter(tree_util.tree_unflatten(self.tree, list(leaves)))
         return [self.static[i] if i in self.static else next(dynamic) for i in range(self.count)]
+
+    def without_values(self) -> Call:
+        """The structure and types of the call, without its operands."""
+        result = copy.copy(self)
+        result.operands, result.dynamic = [], ()
+        return result
 
     def run(self, fun: Callable[..., Any]) -> Any:
         """Call the function on the operands, and convert the leaves of its result to arrays."""

@@ -261,6 +261,9 @@ class _LinearMap:
         self.out_tree = out_tree
         self._detached: _LinearMap | None = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> _LinearMap:
+        return self  # It does not change.
+
     @property
     def wrt(self) -> list[int]:
         """The indices of the arguments that have tangents."""

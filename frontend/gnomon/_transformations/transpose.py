@@ -99,6 +99,9 @@ class _Transposed:
     out_tree: tree_util.PyTreeDef
     is_detached: bool = False
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Transposed:
+        return self  # It does not change.
+
     __hash__ = object.__hash__
 
     def detached(self) -> _Transposed:
