@@ -156,13 +156,14 @@ class _Drawing:
             if not options:
                 continue
             (derivation,) = self.random.choices(options, [d.weight for d in options])
-            # The parts of a sum may have been traced at different times.
+            # The parts of a sum may have been traced at different times, and take one argument.
             sums = "{f}" in derivation.meaning and "{g}" in derivation.meaning
             same = [
                 n
                 for n, f in self.functions.items()
                 if f.kind == function.kind
                 and not (sums and f.reads and function.reads)
+                and not (sums and (f.donates or function.donates))
                 and (derivation.wraps or not f.frozen)
             ]
             if not same:
