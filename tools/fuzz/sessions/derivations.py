@@ -86,6 +86,7 @@ class Derivation(NamedTuple):
       rule: the function that gives the new function another rule.
       redefines: the rule that the derivation replaces.
       wraps: whether the new function only calls the others.
+      devices: whether devices run the function, which use no rules for `vmap`.
       order: the number of transformations that it adds.
       weight: how often it is drawn.
     """
@@ -103,6 +104,7 @@ class Derivation(NamedTuple):
     rule: str = ""
     redefines: str = ""
     wraps: bool = False
+    devices: bool = False
     order: int = 0
     weight: int = 4
 
@@ -134,8 +136,8 @@ DERIVATIONS = (
     Derivation("linear({f})", "linear({f})", _ONE, real=True, order=1),
     Derivation("pulled({f})", "pulled({f})", VECTOR, real=True, order=1),
     Derivation("gn.checkpoint({f})", "{f}", _ONE),
-    Derivation("mapped({f})", "{f}", _ONE, traced=True, weight=1),
-    Derivation("sharded({f})", "{f}", _ONE, weight=1),
+    Derivation("mapped({f})", "{f}", _ONE, traced=True, devices=True, weight=1),
+    Derivation("sharded({f})", "{f}", _ONE, devices=True, weight=1),
     # Rules.
     Derivation("with_jvp({f}, 3.0)", "with_jvp({f}, 3.0)", _ONE, rule="jvp", order=1),
     Derivation("jvp_rule(copied({f}), 5.0)", "with_jvp({f}, 5.0)", _ONE, redefines="jvp"),

@@ -232,6 +232,8 @@ def _derived(derivation: Derivation, name: str, f: Function, other: str, g: Func
     used = {"{f}": f, "{g}": g}
     both = [function for placeholder, function in used.items() if placeholder in derivation.meaning]
     meant: Any = f.rule[1] if derivation.redefines and f.rule else f.meaning
+    if derivation.devices:
+        meant = meant.replace("with_vmap(", "without_rule(")
     rule = derivation.rule or derivation.redefines
     return Function(
         text=derivation.text.format(f=name, g=other),

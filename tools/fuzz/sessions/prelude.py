@@ -288,6 +288,11 @@ def with_vmap(f: Any, factor: float) -> Any:
     return vmap_rule(gn.custom_batching.custom_vmap(f), factor)
 
 
+def without_rule(f: Any, factor: float) -> Any:
+    """The function itself, in place of `with_vmap`."""
+    return f
+
+
 def vmap_rule(custom: Any, factor: float) -> Any:
     custom.def_vmap(lambda n, batched, x: (gn.vmap(custom.fun)(x) * factor, True))
     return custom
