@@ -144,20 +144,24 @@ def _merged(x: _AnyArray, flags: Sequence[bool]) -> tuple[_AnyArray, list[bool]]
     return x.reshape(shape), merged
 
 
+def _part(axis: int, start: int | None, stop: int | None) -> tuple[slice, ...]:
+    """The index of a part of an array along one dimension."""
+    return (*(slice(None),) * axis, slice(start, stop))
+
+
 def _sum_rows(x: _AnyArray, axis: int, dtype: Any) -> _AnyArray:
     """The sum along a dimension that others follow."""
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    all_before = (slice(None),) * axis
     while (n := x.shape[axis]) > 2 * _RUN:
         together = max(1, min(_WIDTH // math.prod(after), n // _RUN))
         runs = n // (_RUN * together)
         whole = runs * _RUN * together
-        rows = x[(*all_before, slice(whole))].reshape(*before, runs, _RUN, together, *after)
+        rows = x[_part(axis, 0, whole)].reshape(*before, runs, _RUN, together, *after)
         sums = np.asarray(_add(rows, axis + 1, dtype)).reshape(*before, runs * together, *after)
-        rest = x[(*all_before, slice(whole, None))]
+        rest = x[_part(axis, whole, n)]
         if whole < n:
             if n - whole > _RUN:
-                rest = _sum_rows(rest, axis, dtype)[(*all_before, None)]
+                rest = np.expand_dims(_sum_rows(rest, axis, dtype), axis)
             sums = np.concatenate([sums, rest.astype(sums.dtype, copy=False)], axis)
         x = sums
     return np.asarray(_add(x, axis, dtype))
@@ -180,21 +184,18 @@ def accumulate(
         short: _AnyArray = ufunc.accumulate(x, axis, dtype)
         return short
 
-    def along(start: int | None, stop: int | None) -> tuple[slice, ...]:
-        return (*(slice(None),) * axis, slice(start, stop))
-
     blocks, whole = n // _BLOCK, n // _BLOCK * _BLOCK
     split = (*x.shape[:axis], blocks, _BLOCK, *x.shape[axis + 1 :])
     result = np.empty(x.shape, dtype)
-    within, rest = result[along(0, whole)].reshape(split), result[along(whole, n)]
-    ufunc.accumulate(x[along(0, whole)].reshape(split), axis + 1, dtype, within)
+    within, rest = result[_part(axis, 0, whole)].reshape(split), result[_part(axis, whole, n)]
+    ufunc.accumulate(x[_part(axis, 0, whole)].reshape(split), axis + 1, dtype, within)
     last: _AnyArray = np.take(within, -1, axis + 1)
     totals = accumulate(ufunc, last, axis)
-    later = within[along(1, None)]
-    ufunc(np.expand_dims(totals[along(0, -1)], axis + 1), later, out=later)
+    later = within[_part(axis, 1, None)]
+    ufunc(np.expand_dims(totals[_part(axis, 0, -1)], axis + 1), later, out=later)
     if whole < n:
-        ufunc.accumulate(x[along(whole, n)], axis, dtype, rest)
-        ufunc(totals[along(-1, None)], rest, out=rest)
+        ufunc.accumulate(x[_part(axis, whole, n)], axis, dtype, rest)
+        ufunc(totals[_part(axis, -1, None)], rest, out=rest)
     return result
 
 
@@ -220,17 +221,16 @@ def multiply_in_pieces(
       b: the right operand; its dimension after the batch dimensions is contracted.
     """
     k = a.shape[-1]
-    row = (slice(None),) * batch
     elements = math.prod(a.shape[:-1]) * math.prod(b.shape[batch + 1 :])
     most = max(1, _PARTIAL // max(elements, 1))
     sums: list[tuple[int, _AnyArray]] = []
     whole = k // terms * terms
     for start in range(0, whole, most * terms):
         stop = min(whole, start + most * terms)
-        x, y = a[..., start:stop], b[(*row, slice(start, stop))]
+        x, y = a[..., start:stop], b[_part(batch, start, stop)]
         _push(sums, _sum_of_pieces(multiply, batch, terms, x, y))
     if whole < k:
-        _push(sums, multiply(a[..., whole:], b[(*row, slice(whole, None))]))
+        _push(sums, multiply(a[..., whole:], b[_part(batch, whole, k)]))
     total = sums.pop()[1]
     while sums:
         total = sums.pop()[1] + total

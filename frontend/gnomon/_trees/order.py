@@ -7,7 +7,7 @@ its arguments nor its results may depend on the order of the first call: keys ar
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import optree
 
@@ -27,7 +27,7 @@ _KNOWN_SIZE = 1024
 
 def sorted_dictionaries(spec: optree.PyTreeSpec) -> optree.PyTreeSpec:
     """The same structure, but it unflattens to dictionaries with sorted keys."""
-    state: Any = spec.__getstate__()
+    state = cast(Any, spec).__getstate__()
     nodes = state[0]
     # Dictionaries have their sorted keys, tuples and lists have nothing.
     data = [node[2] for node in nodes if node[2] is not None]
