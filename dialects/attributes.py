@@ -191,7 +191,7 @@ def _bits(dtype: np.dtype) -> int:
 def _decode_dense(attr: ir.Attribute) -> np.ndarray:
     found = _dense_values.get(attr)
     if found is None:
-        found = _parse_dense(attr)
+        found = _parse_dense(str(attr))
         found.flags.writeable = False
         _dense_values[attr] = found
     return found
@@ -200,12 +200,22 @@ def _decode_dense(attr: ir.Attribute) -> np.ndarray:
 _NUMBER = re.compile(r"[-+]?(?:0x[0-9A-Fa-f]+|[0-9.]+(?:[eE][-+]?[0-9]+)?)|true|false")
 
 
-def _parse_dense(attr: ir.Attribute) -> np.ndarray:
+def constant_elements(op: ir.Operation) -> np.ndarray:
+    """The elements of a constant, an operation whose attribute ``value`` is dense elements."""
+    position = list(op.attributes.keys()).index("value")
+    # The bindings have no class for complex elements, and raise an error when they are read.
+    if types.is_complex(types.type_of(op.results[0]).dtype):
+        named = str(op.attributes[position])
+        return _parse_dense(named.removeprefix("NamedAttribute(value=").removesuffix(")"))
+    return _decode_dense(op.attributes["value"])
+
+
+def _parse_dense(text: str) -> np.ndarray:
     """Read an attribute of hand-written IR; attributes that gnomon encoded are cached instead.
 
     The bindings expose a buffer for the common element types only; the text form covers all.
     """
-    body, _, type_text = str(attr).rpartition(" : ")
+    body, _, type_text = text.rpartition(" : ")
     type_ = types.tensor_type(ir.Type.parse(type_text, context()))
     body = body.removeprefix("dense<").removesuffix(">")
     dtype = type_.dtype

@@ -160,14 +160,16 @@ def _tanh(z: Parts) -> Parts:
     below = ops.add(one, ops.mul(slope, square))
     real = ops.div(ops.mul(slope, ops.mul(cosine, sine)), below)
     imag = ops.div(tangent, below)
-    # sin(y) cos(y) is half of sin(2 y).
+    # The double of y may overflow, so its sine is twice the product of sin(y) and cos(y).
     decay = ops.exp(ops.mul(full_like(x, -2), size))
-    double = ops.add(y, y)
-    rest = ops.mul(ops.mul(full_like(x, 2), ops.sin(double)), decay)
-    has_lost_angle = ops.and_(_has_size(x, np.inf), ops.not_(ops.is_finite(double)))
-    rest = ops.select(has_lost_angle, _like_sign(full_like(x, 0), y), rest)
+    turn = ops.mul(ops.sin(y), ops.cos(y))
+    rest = ops.mul(ops.mul(full_like(x, 4), turn), decay)
+    is_lost, is_infinite = ops.not_(ops.is_finite(y)), _has_size(x, np.inf)
+    rest = ops.select(ops.and_(is_lost, is_infinite), _like_sign(full_like(x, 0), y), rest)
     is_far = ops.gt(size, limit)
-    real = ops.select(is_far, _like_sign(one, x), _unless_zero(real, x))
+    is_unknown = ops.and_(is_lost, ops.not_(is_infinite))
+    limit_of_real = ops.select(is_unknown, full_like(x, np.nan), _like_sign(one, x))
+    real = ops.select(is_far, limit_of_real, _unless_zero(real, x))
     return Parts(real, ops.select(is_far, rest, _unless_zero(imag, y)))
 
 
@@ -271,8 +273,10 @@ def _pow(z: Parts, w: Parts) -> Parts:
     power = _exp(multiply(w, _log(z)))
     grows = ops.gt(w.real, full_like(w.real, 0))
     of_zero = chosen(grows, zero, full_parts(z, complex(np.nan, np.nan)))
-    of_zero = chosen(equal(w, zero), full_parts(z, 1), of_zero)
-    return chosen(equal(z, zero), of_zero, power)
+    # These hold for every z, infinite and nan ones too.
+    one = full_parts(z, 1)
+    power = chosen(equal(z, zero), of_zero, chosen(equal(w, one), z, power))
+    return chosen(equal(w, zero), one, power)
 
 
 # ------------------------------------------------------ algorithms that are shared with the ops

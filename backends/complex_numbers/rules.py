@@ -29,6 +29,7 @@ from gnomon.backends.complex_numbers.parts import (
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.cumulative import prefix_scan
+from gnomon.dialects.elementwise.arithmetic import square_of_parts
 from gnomon.dialects.emit import constant, convert, full, full_like, ops, slice_along, transpose
 from gnomon.dialects.emit import reshape as reshaped
 from gnomon.dialects.mlir import ir
@@ -119,12 +120,15 @@ def _of(emit: Callable[..., Value]) -> _Rule:
 
 
 def _square(x: Parts) -> Parts:
-    # The real part as the difference of two squares would be nan if both overflow.
-    a, b = x
-    return Parts(ops.mul(ops.sub(a, b), ops.add(a, b)), ops.mul(ops.add(a, a), b))
+    return Parts(*square_of_parts(ops, *x, full_like(x.real, 0)))
 
 
 def _sign(x: Parts) -> Parts:
+    # The absolute value of large numbers overflows.
+    one = full_like(x.real, 1)
+    is_large = ops.gt(ops.max(ops.abs(x.real), ops.abs(x.imag)), one)
+    scale = ops.select(is_large, full_like(one, 0.25), one)
+    x = on_each_part(lambda part: ops.mul(part, scale), x)
     size = magnitude(x)
     zero = full_like(size, 0)
     is_zero = ops.eq(size, zero)

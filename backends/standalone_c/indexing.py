@@ -127,7 +127,11 @@ def _scatter(emitter: Emitter, operation: Operation) -> list[Value]:
     )
     block = operation.op.regions[0].blocks[0]
     scalars = [t.with_shape(()) for t in types]
-    with emitter.loops(updated, parallel=False) as index:
+    # Of two updates of one element the later index wins, as in the evaluator, so the loops over
+    # indices are outside of the loops over windows.
+    order = [*windows.batch, *(d for d in range(len(updated)) if d not in windows.batch)]
+    with emitter.loops([updated[d] for d in order], parallel=False) as ordered:
+        index = tuple(ordered[order.index(d)] for d in range(len(updated)))
         places, conditions = [], []
         for d, size in enumerate(shape):
             place, start = windows.place(emitter, d, index, starts)

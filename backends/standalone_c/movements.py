@@ -20,7 +20,7 @@ from gnomon.backends.standalone_c.values import (
     plus,
     times,
 )
-from gnomon.dialects.attributes import DENSE
+from gnomon.dialects.attributes import constant_elements
 from gnomon.dialects.slicing import padded_range
 from gnomon.dialects.types import TensorType, bfloat16, is_complex
 
@@ -38,7 +38,7 @@ def splat(type_: TensorType, text: str) -> Lazy:
 
 
 def _constant(emitter: Emitter, operation: Operation) -> list[Value]:
-    array: np.ndarray = DENSE.decode(operation.attribute("value"))
+    array: np.ndarray = constant_elements(operation.op)
     type_ = operation.type
     kind = of_type(type_)
     if array.size == 0:

@@ -88,7 +88,7 @@ _INTEGER = {
     "shift_right_arithmetic": "gnomon_shift_right_arithmetic_{n}({0}, {1})",
     "popcnt": "({t})gnomon_count_ones((uint64_t)(u{n}){0})",
     "count_leading_zeros": "({t})gnomon_leading_zeros((uint64_t)(u{n}){0}, {b})",
-    "clamp": "({1} < {0} ? {0} : {1} > {2} ? {2} : {1})",
+    "clamp": "({2} < {0} || {2} < {1} ? {2} : {1} < {0} ? {0} : {1})",
 }
 # Compilers warn of comparisons of unsigned numbers with zero.
 _UNSIGNED = {"abs": "{0}", "sign": "({t})({0} != 0)"}
@@ -237,6 +237,8 @@ def _convert(emitter: Emitter, operation: Operation) -> list[Value]:
 def _bitcast(emitter: Emitter, operation: Operation) -> list[Value]:
     (x,), type_ = operation.operands, operation.type
     source, target = of_type(x.type), of_type(type_)
+    if (x.type.dtype == np.bool_) != (type_.dtype == np.bool_):
+        return [_bits_of_bools(emitter, operation)]
     if is_integer(x.type.dtype) and is_integer(type_.dtype) and x.type.shape == type_.shape:
         return _lazy(operation, lambda e, v: e.local(target.computed, f"({target.computed}){v[0]}"))
     has_name = not any(k.half or k.stored.startswith("gnomon_") for k in (source, target))
@@ -249,6 +251,23 @@ def _bitcast(emitter: Emitter, operation: Operation) -> list[Value]:
         size = type_.nbytes
         emitter.line(f"memcpy({into.pointer}, {stored.buffer.pointer}, {size});")
     return [Stored(into, type_)]
+
+
+def _bits_of_bools(emitter: Emitter, operation: Operation) -> Value:
+    """A bit cast from or to bools, which are bytes in memory and single bits of other numbers."""
+    (x,), type_ = operation.operands, operation.type
+    into = emitter.result(operation)
+    with emitter.in_memory(x) as stored:
+        source = f"((const uint8_t *){stored.buffer.pointer})"
+        target = f"((uint8_t *){into.pointer})"
+        if type_.dtype == np.bool_:
+            with emitter.loops([type_.size]) as (i,):
+                emitter.line(f"{target}[{i}] = {source}[{i} / 8] >> ({i} % 8) & 1;")
+        else:
+            with emitter.loops([type_.nbytes]) as (i,):
+                bits = " | ".join(f"{source}[8 * {i} + {k}] << {k}" for k in range(8))
+                emitter.line(f"{target}[{i}] = (uint8_t)({bits});")
+    return Stored(into, type_)
 
 
 def _reduce_precision(emitter: Emitter, operation: Operation) -> list[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -197,13 +198,15 @@ rem = binary(
 
 
 # The square of x + iy is (x - y)(x + y) + 2xyi; the real part as x² - y² would be nan if both
-# squares overflow.
+# squares overflow. A factor that is zero is the product, since the other one may overflow.
 @same_dtype
 def _evaluate_square(x: np.ndarray) -> np.ndarray:
     if not is_complex(x.dtype):
         return np.multiply(x, x)
     a, b = x.real, x.imag
-    return from_parts((a - b) * (a + b), (a + a) * b, x.dtype)
+    less, more, cross = a - b, a + b, a * b
+    real = np.where(less == 0, less, np.where(more == 0, more, less * more))
+    return from_parts(real, cross + cross, x.dtype)
 
 
 def _lower_square(inst: Instance) -> list[ir.Value]:
@@ -211,8 +214,14 @@ def _lower_square(inst: Instance) -> list[ir.Value]:
     if not is_complex(inst.type.dtype):
         return stablehlo("multiply", [x, x], inst.result_types)
     a, b = lowered.real(x), lowered.imag(x)
-    real = lowered.mul(lowered.sub(a, b), lowered.add(a, b))
-    return [lowered.complex(real, lowered.mul(lowered.add(a, a), b))]
+    return [lowered.complex(*square_of_parts(lowered, a, b, lowered.full_like(a, 0)))]
+
+
+def square_of_parts(o: Any, a: ir.Value, b: ir.Value, zero: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The parts of the square of ``a + ib``; ``o`` is a namespace of ops, such as `lowered`."""
+    less, more, cross = o.sub(a, b), o.add(a, b), o.mul(a, b)
+    product = o.select(o.eq(more, zero), more, o.mul(less, more))
+    return o.select(o.eq(less, zero), less, product), o.add(cross, cross)
 
 
 square = unary(
@@ -234,6 +243,9 @@ def _evaluate_abs(x: np.ndarray) -> np.ndarray:
 
 @same_dtype
 def _evaluate_sign(x: np.ndarray) -> np.ndarray:
+    if is_complex(x.dtype):
+        # NumPy's result is wrong where the absolute value overflows.
+        x = np.where(np.isfinite(x) & (np.abs(x) > 1), x * x.real.dtype.type(0.25), x)
     sign = np.sign(x)
     # NumPy drops the sign of zero.
     return np.copysign(sign, x) if is_floating(x.dtype) else sign

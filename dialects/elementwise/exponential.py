@@ -225,7 +225,7 @@ def _evaluate_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.power(x, y)
     result = np.power(x, y)
     # For integer exponents NumPy multiplies, and gives nan if an intermediate product overflows.
-    lost = np.isnan(result) & np.isfinite(x) & np.isfinite(y)
+    lost = np.isnan(result) & np.isfinite(x) & np.isfinite(y) & (x != 0)
     return np.where(lost, np.exp(y * np.log(x)), result) if lost.any() else result
 
 

@@ -65,25 +65,30 @@ def cases_of(
     dtypes: Collection[str] = frozenset(DTYPES),
     in_every_dtype: Callable[[str], bool] = lambda op: True,
 ) -> list[Case]:
-    """An op's first row in every dtype and its other rows in one dtype each.
+    """Cases in which each row of an op occurs, and each dtype that a row has.
+
+    A row occurs in f32, or in its first dtype, and in the dtypes that no earlier row has: integers
+    and floats often have separate rows.
 
     Args:
       op: its name.
       dtypes: short names of those that the platform has.
-      in_every_dtype: whether the first row of an op is taken in every dtype.
+      in_every_dtype: whether every dtype of an op occurs, or only one for each row.
     """
     rows = [row for row in ROWS if row.op == op]
     if f"gnomon.{op}" in HOST_OPS:
         # Python evaluates the op, so compiling the rest of a row only costs time.
         rows = [replace(row, around=None) for row in rows]
     chosen: list[Case] = []
-    for i, row in enumerate(rows):
+    covered: set[np.dtype] = set()
+    for row in rows:
         cases = [(row, DTYPES[name]) for name in row.dtypes.split()]
         if len(dtypes) < len(DTYPES):
             cases = [case for case in cases if dtypes_of(case) <= set(dtypes)]
         one = next((c for c in cases if short_name(c[1]) == "f32"), cases[0] if cases else None)
-        every = i == 0 and in_every_dtype(op)
-        chosen += [case for case in cases if every or case is one]
+        every = in_every_dtype(op)
+        chosen += [c for c in cases if c is one or (every and c[1] not in covered)]
+        covered.update(dtype for _, dtype in cases)
     return chosen
 
 

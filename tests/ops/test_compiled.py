@@ -1,7 +1,7 @@
 """Every row of the op table, compiled by IREE for the CPU and compared with the evaluator.
 
-An op's first row is compiled in every dtype and its other rows in one dtype each, together with
-some other ops: a compilation costs far more than an op. There are no exceptions: every dtype that
+Each op is compiled with all of its rows in some dtype and all of its dtypes in some row, together
+with some other ops: a compilation costs far more than an op. There are no exceptions: every dtype that
 an op declares compiles, and its results are the evaluator's.
 """
 

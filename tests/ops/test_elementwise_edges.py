@@ -1,11 +1,14 @@
 """Elementwise ops at the edges of their dtypes: values, signs of zero, derivatives, as in JAX.
 
 Subnormal numbers are left out, because XLA flushes them to zero and gnomon does not. Complex
-arguments are finite: at infinities the ops follow annex G of C, and XLA does so only in part.
+arguments are finite: at infinities the ops follow annex G of C, and XLA does so only in part;
+there Python's `cmath` is the reference.
 """
 
 from __future__ import annotations
 
+import cmath
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -274,6 +277,44 @@ def test_acosh_has_the_slope_of_its_own_branch(name: str) -> None:
         wide = x.astype(np.complex128 if name == "c64" else np.float64)
         expected = (np.arccosh(wide + step) - np.arccosh(wide - step)) / (2 * step)
     assert_each_near(_tangent("acosh", [x], 0), expected, 64)
+
+
+_OF_CMATH = "exp log sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
+# Angles of all quadrants: an infinite result may have any signs.
+_SPECIAL_PARTS = (0.0, 0.5, 2.0, 3.5, 5.0, 1e10, np.inf)
+# At these C17 has other values than C99, which `cmath` follows; the ops are finite in one part.
+_AS_IN_C17 = {("tanh", "imag"), ("acosh", "imag"), ("tan", "real")}
+
+
+@pytest.mark.parametrize("op", _OF_CMATH.split())
+@pytest.mark.parametrize("name", _COMPLEX)
+def test_special_values_of_complex_functions_are_those_of_annex_g(op: str, name: str) -> None:
+    dtype = DTYPES[name]
+    parts = [*_SPECIAL_PARTS, *(-p for p in _SPECIAL_PARTS), np.nan]
+    x = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    with np.errstate(all="ignore"):
+        results = REGISTRY[f"gnomon.{op}"].evaluate(x)  # type: ignore[operator]
+    for z, found in zip(x.tolist(), results.tolist(), strict=True):
+        try:
+            expected = getattr(cmath, op)(z)
+        except OverflowError:
+            continue
+        except ValueError:  # an invalid operation
+            assert cmath.isnan(found) or cmath.isinf(found), (z, found)
+            continue
+        if ((op, "imag") in _AS_IN_C17 and z.real == 0 and z.imag != z.imag) or (
+            (op, "real") in _AS_IN_C17 and z.imag == 0 and z.real != z.real
+        ):
+            assert cmath.isnan(found)
+            continue
+        has_signs = not (cmath.isnan(z) or (math.isinf(z.real) and math.isinf(z.imag)))
+        size = abs(expected) if cmath.isfinite(expected) else 0.0
+        for a, e in ((found.real, expected.real), (found.imag, expected.imag)):
+            near = a == e or (a != a and e != e)
+            near |= abs(a - e) <= 16 * np.finfo(dtype).eps * max(size, abs(e)) < math.inf
+            near |= not has_signs and abs(a) == abs(e)
+            assert near, (z, found, expected)
+            assert not has_signs or e != e or math.copysign(1, a) == math.copysign(1, e), (z, found)
 
 
 def test_complex_expm1_at_the_ends_of_the_range() -> None:
