@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -200,3 +201,35 @@ def test_derivatives_next_to_edges() -> None:
     for found in (several(*arguments), gn.jit(several)(*arguments)):
         for got, true in zip(found, want, strict=True):
             np.testing.assert_allclose(np.asarray(got), true, rtol=2e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize(("name", "x64"), [("float32", False), ("float64", True)])
+def test_derivatives_of_the_normal_distribution_in_its_tails(name: str, x64: bool) -> None:
+    """The logarithm's derivative is the hazard h, whose own derivative is -h (x + h)."""
+    x = np.array([-1e30, -1e4, -30, -20.5, -12, -4, -1, 0, 0.3, 4.914, 9, 12, 36], name)
+    with mpmath.workdps(60):
+        exact = [mpmath.mpf(float(v)) for v in x]
+        density = [mpmath.npdf(v) for v in exact]
+        hazard = [
+            mpmath.npdf(v) / (mpmath.erfc(-v / mpmath.sqrt(2)) / 2) if v > -1e5 else -v
+            for v in exact
+        ]
+        slope = [
+            -h * (v + h) if v > -1e5 else mpmath.mpf(-1) for v, h in zip(exact, hazard, strict=True)
+        ]
+        expected = [np.array(list(map(float, values))) for values in (density, hazard, slope)]
+    with gn.enable_x64(x64), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # overflow
+        first = gn.grad(special.log_ndtr)
+        functions = (gn.grad(special.ndtr), first, gn.grad(first))
+        found = [np.asarray(gn.vmap(f)(gnp.asarray(x))) for f in functions]
+    tiny = float(np.finfo(name).tiny)
+    for actual, wanted, ulps in zip(found, expected, (4, 4, 2000), strict=True):
+        wanted = np.where(np.abs(wanted) < tiny, 0, wanted)
+        actual = np.where(np.abs(actual) < tiny, 0, actual)
+        assert_each_near(actual, wanted.astype(name), ulps)
+    # Both tails, and the ends.
+    ends = np.array([np.inf, -np.inf], name)
+    with gn.enable_x64(x64):
+        np.testing.assert_array_equal(gn.vmap(first)(ends), [0, np.inf])
+        np.testing.assert_array_equal(gn.vmap(gn.grad(first))(ends), [0, -1])

@@ -1,8 +1,8 @@
 """Every row of the op table, compiled by IREE for the CPU and compared with the evaluator.
 
 Each op is compiled with all of its rows in some dtype and all of its dtypes in some row, together
-with some other ops: a compilation costs far more than an op. There are no exceptions: every dtype that
-an op declares compiles, and its results are the evaluator's.
+with some other ops: a compilation costs far more than an op. There are no exceptions: every dtype
+that an op declares compiles, and its results are the evaluator's.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from gnomon.tools.accuracy.bounds import (
     Function,
     bound_of_op,
 )
-from gnomon.tools.accuracy.measure import call_of, errors, largest_error, points
+from gnomon.tools.accuracy.measure import call_of, errors, largest_error, named, points
 from gnomon.tools.accuracy.page import page
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
@@ -57,12 +57,8 @@ def test_functions_as_they_are_written_for_other_targets(function: Function, way
 
 def test_compiled_functions_of_f32() -> None:
     given = [points(f, np.dtype(np.float32), FEW) for f in TOGETHER]
-    calls = [gn.lax if f.name.startswith("lax.") else gn.numpy for f in TOGETHER]
-    joint = gn.jit(
-        lambda *xs: [
-            getattr(m, f.short_name)(x) for m, f, x in zip(calls, TOGETHER, xs, strict=True)
-        ]
-    )
+    calls = [named(gn, f.name) for f in TOGETHER]
+    joint = gn.jit(lambda *xs: [call(x) for call, x in zip(calls, xs, strict=True)])
     results = joint(*(p.operands[0] for p in given))
     for function, p, result in zip(TOGETHER, given, results, strict=True):
         error = largest_error(

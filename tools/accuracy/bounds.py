@@ -173,6 +173,18 @@ FUNCTIONS = (
         near=(0.5, 1.0),
     ),
     Function(
+        "scipy.special.ndtr",
+        intervals=((-14.0, 6.0), (-38.0, 9.0)),
+        near=(1.0,),
+        dtypes=("float32", "float64"),
+    ),
+    Function(
+        "scipy.special.log_ndtr",
+        intervals=((-14.0, 13.0), (-40.0, 37.0)),
+        near=(1.0, 4.8, 4.914, 8.0, 10.0, 20.0),
+        dtypes=("float32", "float64"),
+    ),
+    Function(
         "lax.erf_inv",
         intervals=((-1.0, 1.0),),
         near=(1.0,),

@@ -159,6 +159,23 @@ def _scaled_bessel(order: int) -> Callable[[Any], Any]:
     return value
 
 
+def _ndtr(x: Any) -> Any:
+    return mpmath.mpf(0) if x < -1e5 else mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+def _log_ndtr(x: Any) -> Any:
+    if x > 0:
+        return mp.log1p(-_ndtr(-x))
+    if x > -1e3:
+        return mp.log(_ndtr(x))
+    # The asymptotic series.
+    total = term = mpmath.mpf(1)
+    for k in range(1, 12):
+        term *= -(2 * k - 1) / (x * x)
+        total += term
+    return -x * x / 2 - mp.log(-x) - mp.log(2 * mp.pi) / 2 + mp.log(total)
+
+
 def _erfc(x: Any) -> Any:
     return 2 if x < -40 else 0 if x > 60 else mp.erfc(x)
 
@@ -189,6 +206,8 @@ EXACT: dict[str, Exact] = {
     "atanh": Exact(np.arctanh, mp.atanh),
     "erf": Exact(special.erf, mp.erf),
     "erfc": Exact(special.erfc, _erfc),
+    "ndtr": Exact(special.ndtr, _ndtr),
+    "log_ndtr": Exact(special.log_ndtr, _log_ndtr, few=True),
     "erf_inv": Exact(_signed(special.erfinv), _erfinv),
     "lgamma": Exact(_lgamma, _exact_lgamma, few=True),
     "digamma": Exact(_digamma, mp.digamma, few=True),

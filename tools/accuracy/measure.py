@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 import gnomon as gn
+import gnomon.scipy.special
 from gnomon.backends.iree.pipeline import legalize
 from gnomon.backends.iree.targets import find_target
 from gnomon.backends.reference import Evaluator
@@ -20,7 +21,7 @@ from gnomon.tools.accuracy.bounds import Function
 from gnomon.tools.accuracy.exact import COMPLEX, EXACT, complex_reference, reference
 from gnomon.tools.accuracy.samples import complex_numbers, numbers, pairs
 
-__all__ = ["Error", "Points", "call_of", "errors", "largest_error", "points"]
+__all__ = ["Error", "Points", "call_of", "errors", "largest_error", "named", "points"]
 
 # A target with the legalization of each way that is evaluated, not compiled.
 _TARGETS = {"no f64": "vulkan", "no library": "aarch64-linux"}
@@ -177,14 +178,15 @@ def _complex_errors(
     return np.maximum(*parts)
 
 
-def _named(root: Any, name: str) -> Callable[..., Any]:
+def named(root: Any, name: str) -> Callable[..., Any]:
+    """A function of a package by its qualified name."""
     found: Callable[..., Any] = functools.reduce(getattr, name.split("."), root)
     return found
 
 
 def call_of(function: Function, way: str, given: Points) -> Callable[..., np.ndarray]:
     """The function on NumPy arrays, computed in one of the ways of `WAYS`."""
-    call = _named(gn, function.name)
+    call = named(gn, function.name)
     if way == "eager":
         return lambda *x: np.asarray(call(*map(gn.numpy.asarray, x)))
     compiled = gn.jit(call)

@@ -88,9 +88,8 @@ def measured(count: int, only: Collection[str] | None = None) -> list[Measured]:
                         call, given, dtype, flushes=flushes, scale=function.scale
                     )
                 if peer is not None:
-                    theirs: Any = peer
-                    for part in function.name.split("."):
-                        theirs = getattr(theirs, part)
+                    module, _, short_name = function.name.rpartition(".")
+                    theirs = getattr(importlib.import_module(f"{PEER}.{module}"), short_name)
                     errors[PEER] = largest_error(
                         peer.jit(theirs), given, dtype, flushes=True, scale=function.scale
                     )

@@ -177,8 +177,8 @@ def sinc(x: ArrayLike, /) -> Array:
     # The change of the quotient by the roundings of both products with pi, to first order.
     difference = bind(
         ops.sub,
-        bind(ops.mul, cosine, _rounding_of_multiple_of_pi(rest, reduced)),
-        bind(ops.mul, quotient, _rounding_of_multiple_of_pi(x, angle)),
+        bind(ops.mul, cosine, rounding_of_multiple(rest, _PI, reduced)),
+        bind(ops.mul, quotient, rounding_of_multiple(x, _PI, angle)),
     )
     correction = bind(ops.div, difference, safe)
     is_finite = bind(ops.is_finite, correction)  # false where pi times x is not finite
@@ -187,24 +187,29 @@ def sinc(x: ArrayLike, /) -> Array:
     return select_op(is_zero, series, corrected)
 
 
-def _rounding_of_multiple_of_pi(x: Array, product: Array) -> Array:
-    """How much pi times ``x`` exceeds ``product``, the product in the dtype.
+def rounding_of_multiple(x: Array, factor: np.longdouble, product: Array) -> Array:
+    """How much ``factor`` times ``x`` exceeds ``product``, the product in the dtype.
 
     Both factors are split, so that the products of the high parts are exact. (A fused multiply-add
     would do, but a compiler may merge its product with ``product``.)
+
+    Args:
+      x: an array of float32 or float64.
+      factor: a number from one half to four, with more digits than the dtype.
+      product: the rounded product.
     """
     bits = 11 if x.dtype == np.float32 else 25
     high = bind(ops.reduce_precision, x, exponent_bits=11, mantissa_bits=bits)
     low = bind(ops.sub, x, high)
-    pi_high = math.ldexp(round(math.ldexp(math.pi, bits - 1)), 1 - bits)
-    pi_low = float(_PI - np.longdouble(pi_high))
+    factor_high = math.ldexp(round(math.ldexp(float(factor), bits - 1)), 1 - bits)
+    factor_low = float(factor - np.longdouble(factor_high))
 
-    def times(part: Array, factor: float) -> Array:
-        return bind(ops.mul, part, constant_like(x, factor))
+    def times(part: Array, number: float) -> Array:
+        return bind(ops.mul, part, constant_like(x, number))
 
-    error = bind(ops.sub, times(high, pi_high), product)
-    error = bind(ops.add, error, times(low, pi_high))
-    return bind(ops.add, error, times(x, pi_low))
+    error = bind(ops.sub, times(high, factor_high), product)
+    error = bind(ops.add, error, times(low, factor_high))
+    return bind(ops.add, error, times(x, factor_low))
 
 
 _PI = np.longdouble("3.14159265358979323846264338327950288")

@@ -13,12 +13,14 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
-from gnomon.numpy._arguments import as_array
+from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._arithmetic import rounding_of_multiple
 from gnomon.numpy._dispatch import INEXACT_KIND, promoted_operands
 from gnomon.scipy._error_functions import wofz
 from gnomon.scipy._gamma_functions import real_arguments
 
 _HALF_LOG_2PI = math.log(2 * math.pi) / 2
+_SQRT_HALF = np.longdouble("0.70710678118654752440084436210484903928")
 # With this number of terms, the series in the lower tail is exact to the last digit.
 _SERIES_TERMS = 8
 
@@ -164,6 +166,61 @@ def _dawsn(x: Array) -> Array:
 _dawsn.defjvps(lambda t, out, x: t * (1 - 2 * x * out))
 
 
+def ndtr(x: ArrayLike) -> Array:
+    """The cumulative distribution function of the standard normal distribution."""
+    (x,) = promoted("ndtr", x, inexact=True)
+    if x.dtype not in _WITH_SPLIT_PRODUCTS:
+        return lax.erfc(x * -math.sqrt(0.5)) * 0.5
+    result: Array = _ndtr(x)
+    return result
+
+
+# Corrections of the smallest normal numbers, multiplied by this, are normal numbers too.
+_UP = 2.0**30
+_WITH_SPLIT_PRODUCTS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _ndtr_and_correction(x: Array) -> tuple[Array, Array]:
+    """The distribution function at the rounded ``x / sqrt(2)``, and a relative correction.
+
+    In the tail, where ``x`` is negative, a unit in the last place of the argument of erfc counts
+    ``x**2`` times in the result.
+    """
+    multiple = x * float(_SQRT_HALF)
+    lost = rounding_of_multiple(x, _SQRT_HALF, multiple)
+    # The logarithmic derivative of erfc is -(z + sqrt(z² + c)), where c is between 4 / pi and 2.
+    z = gnp.maximum(-multiple, 0)
+    slope = z + lax.sqrt(z * z + 1.5)
+    return 0.5 * lax.erfc(-multiple), gnp.where(x < 0, lost * slope, 0)
+
+
+def _bounded(x: Array) -> Array:
+    """``x`` without the numbers at which both tails are zero, infinity among them."""
+    return gnp.clip(x, -40, 40)
+
+
+@custom_jvp
+def _ndtr(x: Array) -> Array:
+    value, correction = _ndtr_and_correction(_bounded(x))
+    value = value * _UP
+    return (value + value * correction) / _UP
+
+
+_ndtr.defjvps(lambda t, out, x: t * _density(x))
+
+
+@custom_jvp
+def _density(x: Array) -> Array:
+    x = _bounded(x)
+    # The square of the high part is exact.
+    high = lax.reduce_precision(x, 11, 11 if x.dtype == np.float32 else 25)
+    main = math.sqrt(0.5 / math.pi) * _UP * lax.exp(-0.5 * high * high)
+    return (main + main * lax.expm1(-0.5 * (x - high) * (x + high))) / _UP
+
+
+_density.defjvps(lambda t, out, x: -t * _bounded(x) * out)
+
+
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """The logarithm of the normal distribution function, without loss in either tail.
 
@@ -175,25 +232,47 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     if not 0 <= series_order <= 30:
         raise ValueError(f"log_ndtr: series_order must be from 0 to 30, got {series_order}")
     (x,) = real_arguments("log_ndtr", x)
-    if x.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+    if x.dtype not in _WITH_SPLIT_PRODUCTS:
         raise TypeError(f"log_ndtr takes float32 and float64, got {x.dtype.name}")
     result: Array = _log_ndtr(x, series_order)
     return result
 
 
-def _log_ndtr_of(x: Array, series_order: int) -> Array:
-    low, high = (-20.0, 8.0) if x.dtype == np.float64 else (-10.0, 5.0)
-    root = math.sqrt(0.5)
-    upper = lax.log1p(-0.5 * lax.erfc(gnp.maximum(x, 0) * root))
-    middle = lax.log(0.5 * lax.erfc(-gnp.clip(x, low, high) * root))
-    tail = gnp.minimum(x, low)
+def _start_of_tail(x: Array) -> float:
+    """The number below which the asymptotic series is used."""
+    return -20.0 if x.dtype == np.float64 else -10.0
+
+
+def _tail_series(x: Array, series_order: int = 0) -> tuple[Array, Array]:
+    """A series ``s`` and ``r = 1 + s / x²``, where the distribution function is ``-r phi(x) / x``.
+
+    The values are those at the start of the tail for ``x`` above it.
+    """
+    tail = gnp.clip(x, -1e15 if x.dtype == np.float32 else -1e150, _start_of_tail(x))
     square = tail * tail
-    total, term = lax.full_like(x, 1), lax.full_like(x, 1)
-    for k in range(1, max(series_order, _SERIES_TERMS) + 1):
+    total = term = lax.full_like(x, -1)
+    for k in range(2, max(series_order, _SERIES_TERMS) + 1):
         term = -term * (2 * k - 1) / square
         total = total + term
-    lower = -0.5 * square - lax.log(-tail) - _HALF_LOG_2PI + lax.log(total)
-    return gnp.where(x > high, upper, gnp.where(x > low, middle, lower))
+    return total, 1 + total / square
+
+
+def _log_ndtr_below_zero(x: Array, series_order: int = 0) -> Array:
+    start = _start_of_tail(x)
+    value, correction = _ndtr_and_correction(gnp.clip(x, start, 0))
+    middle = lax.log(value) + correction
+    tail = gnp.minimum(x, start)
+    _, ratio = _tail_series(x, series_order)
+    rest = lax.log(-tail) + _HALF_LOG_2PI - lax.log(ratio)
+    # The square may overflow where its half does not.
+    return gnp.where(x > start, middle, -(0.5 * tail) * tail - rest)
+
+
+def _log_ndtr_of(x: Array, series_order: int) -> Array:
+    value, correction = _ndtr_and_correction(-gnp.clip(x, 0, 40))
+    upper = (lax.log1p(-value) * _UP - value * _UP * correction / (1 - value)) / _UP
+    lower = _log_ndtr_below_zero(gnp.minimum(x, 0), series_order)
+    return gnp.where(x > 0, upper, lower)
 
 
 # The order is not an array and is not differentiated.
@@ -203,8 +282,28 @@ _log_ndtr = custom_jvp(_log_ndtr_of, nondiff_argnums=(1,))
 @_log_ndtr.defjvp
 def _log_ndtr_jvp(series_order: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x,), (t,) = primals, tangents
-    out = _log_ndtr(x, series_order)
-    return out, t * lax.exp(-0.5 * x * x - _HALF_LOG_2PI - out)
+    return _log_ndtr(x, series_order), t * _hazard(x)
+
+
+@custom_jvp
+def _hazard(x: Array) -> Array:
+    """The quotient of the density and the distribution function."""
+    start = _start_of_tail(x)
+    middle = gnp.maximum(x, start)
+    _, ratio = _tail_series(x)
+    return gnp.where(x > start, _density(middle) / _ndtr(middle), -x / ratio)
+
+
+@_hazard.defjvp
+def _hazard_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    out = _hazard(x)
+    series, ratio = _tail_series(x)
+    is_middle = x > _start_of_tail(x)
+    # In the tail, the sum of x and the quotient cancels.
+    inner = gnp.where(is_middle, _bounded(x), 0)
+    slope = -out * (inner + out)
+    return out, t * gnp.where(is_middle, slope, series / (ratio * ratio))
 
 
 def ndtri(p: ArrayLike) -> Array:
@@ -231,7 +330,7 @@ def _ndtri(p: Array) -> Array:
     y = lax.sqrt(-2 * logarithm)
     x = -(y - (lax.log(y) + _HALF_LOG_2PI) / y)
     for _ in range(5):
-        reached = _log_ndtr_of(x, 0)
+        reached = _log_ndtr_below_zero(x)
         slope = lax.exp(-0.5 * x * x - _HALF_LOG_2PI - reached)
         x = x - (reached - logarithm) / slope
     value = gnp.where(lower < 0.1, x, center)

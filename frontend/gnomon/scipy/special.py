@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -42,6 +41,7 @@ from gnomon.scipy._probability_functions import (
     erfcx,
     kl_div,
     log_ndtr,
+    ndtr,
     ndtri,
     rel_entr,
     xlog1py,
@@ -252,9 +252,3 @@ def logit(x: ArrayLike) -> Array:
     """The logarithm of the odds log(x / (1 - x)), the inverse of `expit`."""
     (x,) = promoted("logit", x, inexact=True)
     return gnp.log(x) - gnp.log1p(-x)
-
-
-def ndtr(x: ArrayLike) -> Array:
-    """The cumulative distribution function of the standard normal distribution."""
-    (x,) = promoted("ndtr", x, inexact=True)
-    return lax.erfc(x * -math.sqrt(0.5)) * 0.5
