@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
+import jax.scipy.spatial.transform
+import jax.scipy.stats
 import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
 import gnomon.scipy.linalg
+import gnomon.scipy.spatial.transform
+import gnomon.scipy.stats
+from gnomon.tools.fuzz.running import GNOMON, JAX
+from tests.tools import compared_samples, compared_table
 
 Case = Callable[[Any, Any], Any]
 
@@ -80,6 +88,51 @@ CASES: dict[str, Case] = {
     "hessenberg": lambda m, n: m.scipy.linalg.hessenberg(n.full((2, 2), 2.0), calc_q=True),
     "polar": lambda m, n: m.scipy.linalg.polar(n.full((2, 2), 2.0)),
     "toeplitz": lambda m, n: m.scipy.linalg.toeplitz(n.full(2, 2.0)),
+    "tests for infinities": lambda m, n: (
+        *(f(x) for f in (n.isinf, n.isposinf, n.isneginf) for x in (2.0, n.full(2, 2.0))),
+        n.isfinite(2.0),
+        n.isfinite(2j),
+    ),
+    "equality of arrays": lambda m, n: (n.array_equal(2.0, 2.0), n.array_equiv(2.0, 2.0)),
+    "parts": lambda m, n: (n.angle(2.0), n.spacing(2.0), n.isreal(True), n.iscomplex(2.0)),
+    "choose": lambda m, n: n.choose(n.array([0, 1]), [1.0, 2.0], mode="clip"),
+    "probability functions": lambda m, n: [
+        getattr(m.scipy.special, name)(0.5)
+        for name in (
+            *("dawsn", "erfcx", "exp1", "gamma", "gammasgn", "gammaln", "log_ndtr", "ndtr"),
+            *("ndtri", "spence", "erf", "entr", "digamma", "expi", "logit"),
+        )
+    ],
+    "special functions of two operands": lambda m, n: [
+        getattr(m.scipy.special, name)(2, 0.5)
+        for name in ("beta", "betaln", "expn", "owens_t", "poch", "xlogy", "gammainc", "zeta")
+    ],
+    "special functions of complex numbers": lambda m, n: (
+        m.scipy.special.gamma(0.5j),
+        m.scipy.special.loggamma(0.5j),
+    ),
+    "distributions of integers": lambda m, n: [
+        getattr(getattr(m.scipy.stats, name), function)(k, *parameters)
+        for name, parameters, functions in (
+            ("bernoulli", (0.5,), "pmf logpmf cdf"),
+            ("betabinom", (3, 1.5, 2.5), "pmf logpmf"),
+            ("binom", (3, 0.5), "pmf logpmf"),
+            ("geom", (0.5,), "pmf logpmf"),
+            ("nbinom", (3, 0.5), "pmf logpmf"),
+            ("poisson", (1.5,), "pmf logpmf cdf"),
+        )
+        for function in functions.split()
+        for k in (n.array([0, 1, 2]), n.array([0.0, 1.0]), 1)
+    ],
+    "distributions of reals": lambda m, n: (
+        m.scipy.stats.uniform.cdf(0.5),
+        m.scipy.stats.truncnorm.sf(0.5, -1, 1),
+        m.scipy.stats.norm.cdf(0.5),
+        m.scipy.stats.norm.pdf(0.5),
+    ),
+    "rotations": lambda m, n: m.scipy.spatial.transform.Rotation.from_quat(
+        n.full(4, 0.5)
+    ).as_matrix(),
     "while_loop": lambda m, n: m.lax.while_loop(lambda c: c < 10, lambda c: c * 2, 3.0),
 }
 
@@ -93,3 +146,80 @@ def types(module: Any, tree: Any) -> list[tuple[Any, ...]]:
 def test_weak_types_are_those_of_jax(name: str) -> None:
     case = CASES[name]
     assert types(gn, case(gn, gnp)) == types(jax, case(jax, jnp))
+
+
+# The value of an operand of a sample, by its dtype.
+_NUMBERS = {
+    "float32": "0.5", "bfloat16": "0.5", "int32": "3", "uint8": "3", "bool": "True",
+    "complex64": "(1 + 2j)",
+}  # fmt: skip
+_LETTER = re.compile(r"\b[A-Z]\b")
+# Functions with other weak types than JAX's, with the reasons.
+_KNOWN = {
+    **dict.fromkeys(
+        ("unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
+        "JAX's are weakly typed if a size is given, and not otherwise",
+    ),
+    "place": "JAX returns an empty array, weakly typed, for a number",
+    "fiedler_companion": "JAX's is weakly typed if it is empty, and not otherwise",
+    "fftconvolve": "JAX multiplies numbers without a transform",
+    **dict.fromkeys(
+        ("hypot", "logical_and", "logical_or", "logical_xor"),
+        "JAX's are weakly typed for numbers, and not for weakly typed arrays and numbers",
+    ),
+    "mode": "JAX's is weakly typed for real numbers, and not for complex ones",
+}
+
+
+def _with_numbers(text: str, arrays: set[str]) -> str:
+    """A sample with numbers instead of its operands, except for some arrays."""
+
+    def operand(match: re.Match[str]) -> str:
+        array = compared_samples.ARRAYS.get(match[0])
+        if array is None:
+            return match[0]
+        number = _NUMBERS[array.dtype]
+        if match[0] in arrays:
+            return f"gnp.full({array.shape}, {number}, {array.dtype!r})"
+        return number
+
+    return _LETTER.sub(operand, text)
+
+
+def _variants(name: str, function: Any) -> set[str]:
+    """Samples of which all operands, or all but the first, or only the first, are numbers."""
+    found = set()
+    special = compared_samples.SPECIAL.get(name)
+    for arguments in special or compared_table.generic_samples(name, function):
+        text = arguments[1:] if arguments.startswith("@") else f"{name}({arguments})"
+        letters = [x for x in _LETTER.findall(arguments) if x in compared_samples.ARRAYS]
+        for arrays in (set(), {*letters[:1]}, {*letters[1:]}):
+            found.add(_with_numbers(text, arrays))
+    return found
+
+
+def _result_types(library: Any, text: str) -> list[tuple[Any, ...]] | None:
+    call = eval(f"lambda: {text}", dict(library.namespace))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = library.package.eval_shape(call)
+    except Exception:
+        return None
+    leaves = library.package.tree.leaves(result)
+    return [(leaf.shape, str(leaf.dtype), bool(leaf.weak_type)) for leaf in leaves]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", compared_table.PLACES)
+def test_weak_types_of_functions_of_numbers_are_those_of_jax(place: str) -> None:
+    wrong = []
+    for name, function in compared_table.functions(place):
+        if name in compared_samples.LEFT_OUT or name.rpartition(".")[2] in _KNOWN:
+            continue
+        for text in sorted(_variants(name, function)):
+            expected = _result_types(JAX, text)
+            found = None if expected is None else _result_types(GNOMON, text)
+            if found is not None and found != expected:
+                wrong.append(f"{text}: {found} instead of {expected}")
+    assert not wrong, "\n".join(wrong)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ParamSpec
 
 import numpy as np
 
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
-from gnomon._tracing.bind import as_operand
+from gnomon._tracing.bind import as_operand, with_weak_type
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
+
+_P = ParamSpec("_P")
 
 
 def as_array(function: str, x: ArrayLike, position: int = 0) -> Array:
@@ -47,6 +50,16 @@ def promoted(function: str, *xs: Any, inexact: bool = False) -> list[Array]:
     if inexact:
         dtype = _dtypes.to_inexact_dtype(dtype)
     return [converted(x, dtype, weak_type) for x in arrays]
+
+
+def strongly_typed(function: Callable[_P, Array]) -> Callable[_P, Array]:
+    """A function whose result is not weakly typed, although its operands may be."""
+
+    @functools.wraps(function)
+    def strong(*args: _P.args, **kwargs: _P.kwargs) -> Array:
+        return with_weak_type(function(*args, **kwargs), False)
+
+    return strong
 
 
 def axis_tuple(function: str, axis: Any, rank: int) -> tuple[int, ...]:

@@ -159,6 +159,8 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
         re, im = bind(ops.real, x), bind(ops.imag, x)
     else:
         re, im = x, constant_like(x, 0)
+        if not x.ndim:
+            im = with_weak_type(im, False)
     result = bind(ops.atan2, im, re)
     return bind(ops.mul, result, constant_like(result, 180 / np.pi)) if deg else result
 
@@ -297,7 +299,7 @@ def spacing(x: ArrayLike, /) -> Array:
         raise ValueError(f"spacing is not defined for complex numbers, got {x.aval}")
     inf = constant_like(x, np.inf)
     away = inf if x.dtype == np.dtype("float16") else copysign(inf, x)
-    return bind(ops.sub, bind(ops.nextafter, x, away), x)
+    return with_weak_type(bind(ops.sub, bind(ops.nextafter, x, away), x), False)
 
 
 __all__ = [

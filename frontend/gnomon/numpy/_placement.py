@@ -14,6 +14,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, ArraysLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.trace import concrete_value
 from gnomon.lax._operands import as_tuple, widened
 from gnomon.lax._structural import canonical_axis
@@ -204,7 +205,7 @@ def choose(a: ArrayLike, choices: ArraysLike, out: None = None, mode: str = "rai
         raise ValueError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     index, *arrays = broadcast_arrays(index, *arrays)
     picked = take_along_axis(stack(arrays), expand_dims(index, 0), 0)
-    return picked[0]
+    return with_weak_type(picked[0], False)
 
 
 def compress(

@@ -327,7 +327,8 @@ def isfinite(x: ArrayLike, /) -> Array:
     """Elementwise test for finite numbers (neither infinite nor nan)."""
     x = as_array("isfinite", x)
     if is_complex(x.dtype):
-        return bitwise_and(isfinite(bind(ops.real, x)), isfinite(bind(ops.imag, x)))
+        both = bitwise_and(isfinite(bind(ops.real, x)), isfinite(bind(ops.imag, x)))
+        return with_weak_type(both, x.aval.weak_type)
     if x.dtype not in FLOAT:
         return lax.full(x.shape, True)
     return bind(ops.is_finite, x)
@@ -344,7 +345,7 @@ def isinf(x: ArrayLike, /) -> Array:
 
 
 def _is_value(x: Array, value: float) -> Array:
-    return bind(ops.eq, x, constant_like(x, value))
+    return with_weak_type(bind(ops.eq, x, constant_like(x, value)), False)
 
 
 def _is_signed_inf(name: str, x: Any, value: float, out: Any) -> Array:
@@ -368,13 +369,15 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
 def iscomplex(x: ArrayLike) -> Array:
     """Elementwise test for an imaginary part that is not zero."""
     parts = imag(x)
-    return not_equal(parts, constant_like(parts, 0))
+    test = not_equal(parts, constant_like(parts, 0))
+    return with_weak_type(test, _dtypes.is_weakly_typed(x))
 
 
 def isreal(x: ArrayLike) -> Array:
     """Elementwise test for an imaginary part of zero."""
     parts = imag(x)
-    return equal(parts, constant_like(parts, 0))
+    test = equal(parts, constant_like(parts, 0))
+    return with_weak_type(test, _dtypes.is_weakly_typed(x))
 
 
 def iscomplexobj(x: object) -> bool:
@@ -466,7 +469,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     same = equal(x, y)
     if equal_nan:
         same = bitwise_or(same, bitwise_and(isnan(x), isnan(y)))
-    return _all_true(same)
+    return with_weak_type(_all_true(same), False)
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
@@ -476,7 +479,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
         x, y = spread("array_equiv", arrays)
     except ValueError:
         return array(False)
-    return _all_true(equal(x, y))
+    return with_weak_type(_all_true(equal(x, y)), False)
 
 
 __all__ = [

@@ -10,6 +10,7 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._tracing.bind import with_weak_type
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy._gamma_functions import gamma as real_gamma
@@ -49,7 +50,7 @@ def loggamma(x: ArrayLike) -> Array:
     (z,) = promoted("loggamma", x, inexact=True)
     if not is_complex(z.dtype):
         return gnp.where(z > 0, lax.lgamma(z), np.nan)
-    return _loggamma(z)
+    return with_weak_type(_loggamma(z), False)
 
 
 def gamma(x: ArrayLike) -> Array:
@@ -60,10 +61,10 @@ def gamma(x: ArrayLike) -> Array:
 
     Example:
       >>> gamma(1.0)
-      Array(1., dtype=float32, weak_type=True)
+      Array(1., dtype=float32)
     """
     (z,) = promoted("gamma", x, inexact=True)
-    return lax.exp(_loggamma(z)) if is_complex(z.dtype) else real_gamma(z)
+    return with_weak_type(lax.exp(_loggamma(z)), False) if is_complex(z.dtype) else real_gamma(z)
 
 
 def _loggamma(z: Array) -> Array:

@@ -15,7 +15,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import to_complex_dtype
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.lax._creation import converted
-from gnomon.numpy._arguments import promoted
+from gnomon.numpy._arguments import promoted, strongly_typed
 from gnomon.scipy._gamma_functions import real_arguments
 
 __all__ = ["owens_t", "wofz"]
@@ -77,6 +77,7 @@ def _gauss() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return (nodes + 1) / 2, weights / 2
 
 
+@strongly_typed
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T function.
 

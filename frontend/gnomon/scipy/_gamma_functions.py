@@ -16,7 +16,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
-from gnomon.numpy._arguments import promoted
+from gnomon.numpy._arguments import promoted, strongly_typed
 from gnomon.numpy._dispatch import INEXACT_KIND, promoted_operands
 
 
@@ -46,6 +46,7 @@ def gammaln(x: ArrayLike) -> Array:
     return lax.lgamma(x)
 
 
+@strongly_typed
 def gammasgn(x: ArrayLike) -> Array:
     """The sign of the gamma function; nan at negative integers, the sign of the zero at zeros."""
     (x,) = real_arguments("gammasgn", x)
@@ -63,7 +64,7 @@ def gamma(x: Any) -> Array:
 
     Example:
       >>> gamma(1.0)
-      Array(1., dtype=float32, weak_type=True)
+      Array(1., dtype=float32)
     """
     (x,) = real_arguments("gamma", x)
     value = gammasgn(x) * lax.exp(lax.lgamma(x))
@@ -173,6 +174,7 @@ _poch.defjvps(
 )
 
 
+@strongly_typed
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The Pochhammer symbol gamma(z + m) / gamma(z)."""
     result: Array = _poch(*real_arguments("poch", z, m))

@@ -18,6 +18,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import to_complex_dtype
 from gnomon._transformations.custom_jvp import custom_jvp
+from gnomon.numpy._arguments import strongly_typed
 from gnomon.scipy._gamma_functions import real_arguments
 
 _EULER = 0.5772156649015329
@@ -81,6 +82,7 @@ def _expn_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return _expn(n, x), -t * _expn(n - 1, x)
 
 
+@strongly_typed
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The generalized exponential integral E_n(x), differentiable in x.
 
@@ -92,6 +94,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     return result
 
 
+@strongly_typed
 def exp1(x: ArrayLike) -> Array:
     """The exponential integral E_1(x) of positive x."""
     (x,) = real_arguments("exp1", x)
@@ -278,6 +281,7 @@ def _spence_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return _spence(x), t * slope
 
 
+@strongly_typed
 def spence(x: ArrayLike) -> Array:
     """Spence's function, the integral of log(t) / (1 - t) from 1 to x: the dilogarithm of 1 - x."""
     (x,) = real_arguments("spence", x)

@@ -13,7 +13,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.types import is_complex
-from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._arguments import as_array, promoted, strongly_typed
 from gnomon.numpy._arithmetic import rounding_of_multiple
 from gnomon.numpy._dispatch import INEXACT_KIND, promoted_operands
 from gnomon.scipy._error_functions import wofz
@@ -102,6 +102,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
 # ----------------------------------------------------------------------------------- normal numbers
 
 
+@strongly_typed
 def erfcx(x: ArrayLike) -> Array:
     """The scaled complementary error function exp(x²) erfc(x), without overflow for large x.
 
@@ -132,6 +133,7 @@ def _erfcx(x: Array) -> Array:
 _erfcx.defjvps(lambda t, out, x: t * (2 * x * out - 2 / math.sqrt(math.pi)))
 
 
+@strongly_typed
 def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x.
 
@@ -166,6 +168,7 @@ def _dawsn(x: Array) -> Array:
 _dawsn.defjvps(lambda t, out, x: t * (1 - 2 * x * out))
 
 
+@strongly_typed
 def ndtr(x: ArrayLike) -> Array:
     """The cumulative distribution function of the standard normal distribution."""
     (x,) = promoted("ndtr", x, inexact=True)
@@ -221,6 +224,7 @@ def _density(x: Array) -> Array:
 _density.defjvps(lambda t, out, x: -t * _bounded(x) * out)
 
 
+@strongly_typed
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """The logarithm of the normal distribution function, without loss in either tail.
 
@@ -306,6 +310,7 @@ def _hazard_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return out, t * gnp.where(is_middle, slope, series / (ratio * ratio))
 
 
+@strongly_typed
 def ndtri(p: ArrayLike) -> Array:
     """The inverse of the normal distribution function `ndtr`; nan outside of [0, 1].
 

@@ -9,6 +9,7 @@ import gnomon.numpy as gnp
 from gnomon import random as gr
 from gnomon._arrays.annotations import DTypeLike
 from gnomon._arrays.array import Array
+from gnomon._tracing.bind import with_weak_type
 from gnomon.numpy._arguments import promoted
 from gnomon.scipy.spatial import _quaternions as quaternions
 
@@ -188,7 +189,7 @@ class Rotation(NamedTuple):
 
     def as_matrix(self) -> Array:
         """Matrices, ``(3, 3)`` or ``(n, 3, 3)``."""
-        return quaternions.matrix_of(self.quat)
+        return with_weak_type(quaternions.matrix_of(self.quat), False)
 
     def as_rotvec(self, degrees: bool = False) -> Array:
         """Rotation vectors: along the axes, with the angles as lengths."""

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import ParamSpec
 
 import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import is_weakly_typed
+from gnomon._tracing.bind import with_weak_type
+
+_P = ParamSpec("_P")
+
+
+def typed_as_outcome(function: Callable[_P, Array]) -> Callable[_P, Array]:
+    """A function of outcomes whose result is weakly typed only if the outcomes are.
+
+    Outcomes are often integers, which parameters that are Python floats would make weakly typed.
+    """
+
+    @functools.wraps(function)
+    def typed(*args: _P.args, **kwargs: _P.kwargs) -> Array:
+        result = function(*args, **kwargs)
+        outcomes = args[0] if args else kwargs["k"]
+        return with_weak_type(result, result.aval.weak_type and is_weakly_typed(outcomes))
+
+    return typed
 
 
 def on_support(

@@ -10,9 +10,10 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import nan_unless
+from gnomon.scipy.stats._support import nan_unless, typed_as_outcome
 
 
+@typed_as_outcome
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of ``k``."""
     k, p, loc = real_arguments("bernoulli.logpmf", k, p, loc)
@@ -27,6 +28,7 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return lax.exp(logpmf(k, p, loc))
 
 
+@typed_as_outcome
 def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     """The distribution function."""
     k, p = real_arguments("bernoulli.cdf", k, p)

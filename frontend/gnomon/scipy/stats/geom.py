@@ -10,8 +10,10 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import typed_as_outcome
 
 
+@typed_as_outcome
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of ``k``."""
     k, p, loc = real_arguments("geom.logpmf", k, p, loc)

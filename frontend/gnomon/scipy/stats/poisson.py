@@ -10,6 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import typed_as_outcome
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -27,6 +28,7 @@ def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return lax.exp(logpmf(k, mu, loc))
 
 
+@typed_as_outcome
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The distribution function."""
     k, mu, loc = real_arguments("poisson.cdf", k, mu, loc)

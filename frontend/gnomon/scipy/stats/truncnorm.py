@@ -10,6 +10,7 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon.numpy._arguments import strongly_typed
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
 
@@ -87,6 +88,7 @@ def logsf(
     return _of_interval(a, b, gnp.where(below, 0, gnp.where(above, -np.inf, part)))
 
 
+@strongly_typed
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one minus the distribution function."""
     return lax.exp(logsf(x, a, b, loc, scale))

@@ -8,6 +8,7 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon.numpy._arguments import strongly_typed
 from gnomon.scipy._gamma_functions import real_arguments
 
 
@@ -23,6 +24,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+@strongly_typed
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, loc, scale = real_arguments("uniform.cdf", x, loc, scale)
