@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections.abc
 import pickle
+import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ import gnomon as gn
 import gnomon.nn as gnn
 import gnomon.numpy as gnp
 from tests.frontend.beside_jax import Program, check_program
+from tests.tolerance import assert_each_near
 
 NAN, INF = float("nan"), float("inf")
 MASKED = np.ma.masked_array([1, 2], [False, True])
@@ -361,3 +364,41 @@ def test_errors_name_what_is_wrong(message: str, call: Any) -> None:
 
 def test_aliases_are_found_by_pickle() -> None:
     assert pickle.loads(pickle.dumps(gnp.abs)) is gnp.abs
+
+
+_TWO_NANS = np.array([complex(np.nan, 0), 1, complex(0, np.nan)], np.complex64)
+_LEAST = np.int32(-(2**31))
+
+
+# Programs, and NumPy's results.
+_AS_IN_NUMPY: tuple[tuple[Callable[[Any], Any], Any], ...] = (
+    (lambda m: m.einsum(np.arange(6).reshape(2, 3), [1, 0]), np.arange(6).reshape(2, 3).T),
+    (lambda m: m.einsum(np.ones((2, 3)), [5, 2], np.ones((4, 2)), [0, 5]).shape, (4, 3)),
+    *((lambda m, n=n: m.linspace(0, n - 1, n, dtype=int), np.arange(n)) for n in range(2, 61)),
+    (lambda m: m.unique(_TWO_NANS, return_counts=True)[1], [1, 2]),
+    (lambda m: m.unique(_TWO_NANS, equal_nan=False)[0], 1),
+    (lambda m: m.unique(np.zeros((2, 0)), axis=0, return_counts=True)[1], [2]),
+    (lambda m: m.unique(np.zeros((0, 2, 0)), axis=1).shape, (0, 1, 0)),
+    (lambda m: m.round(np.float32(1.25), 39), 1.25),
+    (lambda m: m.round(np.float16(100.5), 38), 100.5),
+    (lambda m: m.round(np.float32(1.25), 309), 1.25),
+    (lambda m: m.round(np.float32([7, np.inf]), -40), [0, np.inf]),
+    (lambda m: m.mean(np.float32([2.6, 2.6, 2.6, 0.9]), dtype=np.int32), 1),
+    (lambda m: m.mean(np.full(4, 100), dtype=np.int8), -28),
+    (lambda m: m.nanmean(np.float32([2.6, np.nan, 2.6, 0.9]), dtype=np.int32), 1),
+    (lambda m: m.gcd(_LEAST, np.int32(3 * 2**29)), 2**29),
+    (lambda m: m.gcd(np.int8(-128), np.int8(-96)), 32),
+    (lambda m: m.lcm(np.int32(-4), np.int32(6)), 12),
+    (lambda m: m.setxor1d(np.array([1, 2, 2]), np.array([4]), assume_unique=True), [1, 4]),
+    (lambda m: m.hamming(4.0), np.hamming(4)),
+    (lambda m: m.kaiser(4.0, 2.0), np.kaiser(4, 2.0)),
+)
+
+
+@pytest.mark.parametrize("number", range(len(_AS_IN_NUMPY)))
+def test_values_at_edges_are_those_of_numpy(number: int) -> None:
+    program, expected = _AS_IN_NUMPY[number]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # float64 becomes float32
+        found = np.asarray(program(gnp))
+    assert_each_near(found, np.asarray(expected, found.dtype), 2)

@@ -12,6 +12,7 @@ from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import UNSIGNED, is_integer
+from gnomon.lax._creation import converted
 from gnomon.lax._operands import INTEGERS, Dtypes, constant_like
 from gnomon.numpy._dispatch import (
     ANY_KIND,
@@ -165,7 +166,8 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
       ValueError: the numbers are not integers.
     """
     x, y = _integers("gcd", x1, x2)
-    x, y = absolute(x), absolute(y)
+    dtype, weak_type = x.dtype, x.aval.weak_type
+    x, y = _magnitude(x), _magnitude(y)
 
     def unfinished(state: tuple[Array, Array]) -> Array:
         rest = bind(ops.ne, state[1], zero_like(state[1]))
@@ -179,7 +181,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     state = (with_weak_type(x, False), with_weak_type(y, False))
     result = lax.while_loop(unfinished, step, state)[0]
-    return with_weak_type(result, x.aval.weak_type)
+    return converted(result, dtype, weak_type)
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
@@ -189,10 +191,19 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
       ValueError: the numbers are not integers.
     """
     x, y = _integers("lcm", x1, x2)
-    x, y = absolute(x), absolute(y)
+    dtype, weak_type = x.dtype, x.aval.weak_type
+    x, y = _magnitude(x), _magnitude(y)
     divisor = gcd(x, y)
     multiple = bind(ops.mul, x, bind(ops.div, y, _nonzero_divisor(divisor)))
-    return select_op(bind(ops.eq, divisor, zero_like(divisor)), zero_like(divisor), multiple)
+    is_zero = bind(ops.eq, divisor, zero_like(divisor))
+    return converted(select_op(is_zero, zero_like(divisor), multiple), dtype, weak_type)
+
+
+def _magnitude(x: Array) -> Array:
+    """The absolute value as an unsigned integer, which holds that of the least integer, too."""
+    if x.dtype.kind == "i":
+        x = converted(absolute(x), np.dtype(f"uint{8 * x.dtype.itemsize}"))
+    return with_weak_type(x, False)
 
 
 def _integers(name: str, x1: Any, x2: Any) -> list[Array]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -144,21 +147,24 @@ def _interleaved(first: Any, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], st
     """Convert alternating operands and lists of labels to a subscript string."""
     parts = [first, *rest]
     result = parts.pop() if len(parts) % 2 else None
-    symbols: dict[Any, str] = {}
+    counts = Counter(itertools.chain.from_iterable(parts[1::2]))
+    labels = [label for label in counts if label is not Ellipsis]
+    with contextlib.suppress(TypeError):  # labels that have no order
+        labels.sort()
+    if result is None:
+        # Labels that occur once, in their own order, which is not that of the symbols.
+        result = [label for label in labels if counts[label] == 1]
+        result = [Ellipsis, *result] if Ellipsis in counts else result
+    symbols = {label: opt_einsum.get_symbol(i) for i, label in enumerate(labels)}
+    symbols[Ellipsis] = "..."
 
     def spell(labels: Sequence[Any]) -> str:
-        text = ""
-        for label in labels:
-            if label is Ellipsis:
-                text += "..."
-            else:
-                text += symbols.setdefault(label, opt_einsum.get_symbol(len(symbols)))
-        return text
+        return "".join(
+            symbols.setdefault(label, opt_einsum.get_symbol(len(symbols))) for label in labels
+        )
 
-    text = ",".join(spell(parts[i]) for i in range(1, len(parts), 2))
-    if result is not None:
-        text += "->" + spell(result)
-    return tuple(parts[::2]), text
+    text = ",".join(spell(part) for part in parts[1::2])
+    return tuple(parts[::2]), f"{text}->{spell(result)}"
 
 
 def _diagonal_of(labels: str, x: Array) -> tuple[str, Array]:

@@ -35,8 +35,8 @@ def _count(
 
 
 def _mean(x: Array, axes: tuple[int, ...], where: Any, keepdims: bool = True) -> Array:
-    """The mean of an inexact array."""
-    total = sum_(x, axes, keepdims=keepdims, where=where)
+    """The mean in the array's dtype; of integers, the truncated quotient."""
+    total = sum_(x, axes, dtype=x.dtype, keepdims=keepdims, where=where)
     count = _count(x, axes, where, x.dtype, keepdims)
     return lax.div(total, broadcast_to(count, total.shape))
 
@@ -50,7 +50,12 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The arithmetic mean over axes, in an inexact dtype; nan if there are no elements."""
+    """The arithmetic mean over axes; nan if there are no elements.
+
+    Args:
+      dtype: the dtype of the sum and of the result; by default inexact. A mean of integers in an
+        integer dtype is truncated.
+    """
     if type(a) is ConcreteArray and dtype is out is where is None:
         direct = eager.mean(a, axis, keepdims)
         if direct is not None:
@@ -63,7 +68,6 @@ def mean(
         else _dtypes.check_user_dtype(dtype, "mean")
     )
     work = np.dtype(np.float32) if is_floating(wanted) and wanted.itemsize < 4 else wanted
-    work = work if is_inexact(work) else _dtypes.to_inexact_dtype(work)
     axes = axis_tuple("mean", axis, x.ndim)
     result = converted(_mean(converted(x, work), axes, where, keepdims), wanted)
     return with_weak_type(result, False)

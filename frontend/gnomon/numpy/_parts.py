@@ -102,9 +102,24 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         return _round_even(x)
     # The factor would overflow in float16 and narrower dtypes.
     wide = x if x.dtype.itemsize >= 4 else converted(x, np.dtype("float32"))
+    largest = int(np.log10(float(np.finfo(wide.dtype).max)))
+    if decimals > largest:
+        return x
+    if decimals < -largest:
+        # Less than half of the unit: a zero, but not of an infinity.
+        return select_op(_finite(x), bind(ops.mul, x, zero_like(x)), x)
     factor = constant_like(wide, 10.0**decimals)
-    rounded = bind(ops.div, _round_even(bind(ops.mul, wide, factor)), factor)
+    scaled = bind(ops.mul, wide, factor)
+    rounded = bind(ops.div, _round_even(scaled), factor)
+    # Where the product overflows, the last digit is before the decimal point.
+    rounded = select_op(_finite(scaled), rounded, wide)
     return rounded if rounded.dtype == x.dtype else converted(rounded, x.dtype, x.aval.weak_type)
+
+
+def _finite(x: Array) -> Array:
+    if not is_complex(x.dtype):
+        return bind(ops.is_finite, x)
+    return bind(getattr(ops, "and"), *(_finite(bind(part, x)) for part in (ops.real, ops.imag)))
 
 
 around = round

@@ -161,11 +161,16 @@ def linspace(
         count = as_operand(steps) if is_symbolic_dim(steps) else np.asarray(steps)
         delta = true_divide(subtract(last, first), converted(count, working))
         real = np.dtype(working.type(0).real.dtype) if is_complex(working) else working
-        numbers = true_divide(lax.iota(real, steps), converted(count, real))
         along = tuple(steps if d == axis else 1 for d in range(len(shape) + 1))
-        weight = lax.reshape(converted(numbers, working), along)
-        rest = subtract(constant_like(weight, 1), weight)
-        out = add(multiply(low, rest), multiply(high, weight))
+        position = lax.reshape(lax.iota(real, steps), along)
+        if is_integer(exact):
+            # The quotient is exact where the result is a whole number.
+            way = multiply(position, subtract(high, low))
+            out = add(low, true_divide(way, converted(count, real)))
+        else:
+            weight = converted(true_divide(position, converted(count, real)), working)
+            rest = subtract(constant_like(weight, 1), weight)
+            out = add(multiply(low, rest), multiply(high, weight))
         if endpoint:
             out = lax.concatenate([out, high], axis)
     elif num == 1:

@@ -17,8 +17,8 @@ from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.trace import concrete_value, is_tracer
-from gnomon.dialects.symbolic.dimension import as_size
-from gnomon.dialects.types import is_inexact
+from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
+from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._accumulations import cumsum, diff
@@ -69,9 +69,13 @@ def _groups(x: Array, equal_nan: bool) -> _Groups:
     n = x.shape[0]
     positions = lax.iota(_dtypes.default_int_dtype(), n)
     if not x.size:
-        return _Groups(x, lax.full((n,), False, np.dtype(np.bool_)), positions)
+        # Rows without elements are equal.
+        return _Groups(x, lax.eq(positions, lax.full_like(positions, 0)), positions)
     columns = lax.reshape(x, (n, x.size // n))
     keys = [columns[:, i] for i in range(columns.shape[1])]
+    if is_complex(x.dtype):
+        # The parts are compared in turn, so nans would be among the numbers.
+        keys = [key for column in keys for key in (isnan(column), column)]
     *_, order = lax.sort((*keys, positions), 0, num_keys=len(keys))
     rows = x[order] if len(keys) > 1 or x.ndim > 1 else sort(x)
     flat = lax.reshape(rows, columns.shape)
@@ -131,7 +135,7 @@ def unique(
         )
     rows, is_first, order = _groups(x, equal_nan)
     found = nonzero(is_first, size=count)[0]
-    values = rows[found] if rows.size else rows
+    values = rows[found] if n else rows
     if count is not None and fill_value is not None:
         if n:
             values = _filled(values, is_first.sum(), fill_value)
@@ -140,21 +144,21 @@ def unique(
             values = lax.full((count, *x.shape[1:]), 0, x.dtype) + fill
     results = [with_weak_type(moveaxis(values, 0, along), False)]
     if return_index:
-        results.append(order[found] if rows.size else order)
+        results.append(order[found] if n else order)
     if return_inverse:
         inverse = lax.full((n,), 0, dtype)
         if rows.size:
             inverse = inverse.at[order].set(cumsum(is_first) - 1)
         results.append(lax.reshape(inverse, shape) if axis is None else inverse)
     if return_counts:
-        results.append(_counts(is_first, n if rows.size else 0, count, n))
+        results.append(_counts(is_first, n, count))
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _counts(is_first: Array, n: int, size: int | None, rows: int) -> Array:
+def _counts(is_first: Array, n: int, size: int | None) -> Array:
     """The sizes of groups of equal rows."""
     if not n:
-        return lax.full((min(rows, 1),), rows, _dtypes.default_int_dtype())
+        return lax.full((0,), 0, _dtypes.default_int_dtype())
     if size is None:
         return diff(append(nonzero(is_first)[0], n))
     return diff(nonzero(is_first, size=size + 1, fill_value=n)[0])
@@ -387,18 +391,24 @@ def setxor1d(
 
     Args:
       ar1, ar2: arrays.
-      assume_unique: ignored.
+      assume_unique: each array is taken to have no equal elements: the result has the elements that
+        occur once in both together.
       size, fill_value: see `unique`; missing elements are the smallest element of both arrays by
         default.
     """
     count = _static_size(size)
     x, y = _two_sets("setxor1d", ar1, ar2, count)
-    parts = []
-    for own, other in ((x, y), (y, x)):
-        values, held = _distinct(own, count)
-        parts.append((values, held & isin(values, other, invert=True)))
-    values = concatenate([v for v, _ in parts])
-    mask = concatenate([m for _, m in parts])
+    if assume_unique:
+        values, is_first, _ = _groups(concatenate([x, y]), equal_nan=False)
+        following = lax.full((min(values.size, 1),), True, np.dtype(np.bool_))
+        mask = is_first & concatenate([is_first[1:], following])
+    else:
+        parts = []
+        for own, other in ((x, y), (y, x)):
+            values, held = _distinct(own, count)
+            parts.append((values, held & isin(values, other, invert=True)))
+        values = concatenate([v for v, _ in parts])
+        mask = concatenate([m for _, m in parts])
     if not values.size:
         return _chosen(values, mask, count, fill_value)[0]
     if fill_value is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -122,7 +121,7 @@ def i0(x: ArrayLike) -> Array:
 
 def _window(function: str, M: Any, cosines: tuple[float, ...] | None) -> Array:
     """A window of ``M`` points: a sum of cosines, or a triangle if ``cosines`` is None."""
-    count = operator.index(M)
+    count = int(M)  # JAX takes floats, too
     dtype = _dtypes.default_float_dtype()
     if count <= 1:
         return ones((max(count, 0),), dtype)
@@ -162,7 +161,7 @@ def blackman(M: int) -> Array:
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window of ``M`` points, with the shape parameter ``beta``."""
-    count = operator.index(M)
+    count = int(M)  # JAX takes floats, too
     dtype = _dtypes.default_float_dtype()
     if count <= 1:
         return ones((max(count, 0),), dtype)

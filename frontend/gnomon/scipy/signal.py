@@ -154,6 +154,8 @@ def fftconvolve(
 
 
 def _by_transforms(x: Array, y: Array, mode: str) -> Array:
+    if not x.ndim:
+        return x * y
     first = x.shape
     x, y, _ = _by_size("fftconvolve", x, y)
     shape = tuple(m + n - 1 for m, n in zip(x.shape, y.shape, strict=True))
