@@ -17,7 +17,7 @@ from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError
 from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.trace import concrete_value, is_tracer
-from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
+from gnomon.dialects.symbolic.dimension import as_size
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._structural import canonical_axis

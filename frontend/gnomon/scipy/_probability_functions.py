@@ -203,16 +203,6 @@ def _bounded(x: Array) -> Array:
 
 
 @custom_jvp
-def _ndtr(x: Array) -> Array:
-    value, correction = _ndtr_and_correction(_bounded(x))
-    value = value * _UP
-    return (value + value * correction) / _UP
-
-
-_ndtr.defjvps(lambda t, out, x: t * _density(x))
-
-
-@custom_jvp
 def _density(x: Array) -> Array:
     x = _bounded(x)
     # The square of the high part is exact.
@@ -222,6 +212,16 @@ def _density(x: Array) -> Array:
 
 
 _density.defjvps(lambda t, out, x: -t * _bounded(x) * out)
+
+
+@custom_jvp
+def _ndtr(x: Array) -> Array:
+    value, correction = _ndtr_and_correction(_bounded(x))
+    value = value * _UP
+    return (value + value * correction) / _UP
+
+
+_ndtr.defjvps(lambda t, out, x: t * _density(x))
 
 
 @strongly_typed
