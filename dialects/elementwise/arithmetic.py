@@ -245,7 +245,8 @@ def _evaluate_abs(x: np.ndarray) -> np.ndarray:
 def _evaluate_sign(x: np.ndarray) -> np.ndarray:
     if is_complex(x.dtype):
         # NumPy's result is wrong where the absolute value overflows.
-        x = np.where(np.isfinite(x) & (np.abs(x) > 1), x * x.real.dtype.type(0.25), x)
+        scale = np.where(np.isfinite(x) & (np.abs(x) > 1), x.real.dtype.type(0.25), 1)
+        x = from_parts(x.real * scale, x.imag * scale, x.dtype)
     sign = np.sign(x)
     # NumPy drops the sign of zero.
     return np.copysign(sign, x) if is_floating(x.dtype) else sign

@@ -167,6 +167,8 @@ _KNOWN = {
         ("hypot", "logical_and", "logical_or", "logical_xor"),
         "JAX's are weakly typed for numbers, and not for weakly typed arrays and numbers",
     ),
+    **dict.fromkeys(("dctn", "idctn"), "JAX returns a number as it is, of any dtype"),
+    "stats.gumbel_r.logsf": "JAX's is weakly typed for bools, and its `sf` is not",
     "mode": "JAX's is weakly typed for real numbers, and not for complex ones",
 }
 
@@ -199,10 +201,10 @@ def _variants(name: str, function: Any) -> set[str]:
 
 
 def _result_types(library: Any, text: str) -> list[tuple[Any, ...]] | None:
-    call = eval(f"lambda: {text}", dict(library.namespace))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            call = eval(f"lambda: {text}", dict(library.namespace))
             result = library.package.eval_shape(call)
     except Exception:
         return None
@@ -215,7 +217,7 @@ def _result_types(library: Any, text: str) -> list[tuple[Any, ...]] | None:
 def test_weak_types_of_functions_of_numbers_are_those_of_jax(place: str) -> None:
     wrong = []
     for name, function in compared_table.functions(place):
-        if name in compared_samples.LEFT_OUT or name.rpartition(".")[2] in _KNOWN:
+        if name in compared_samples.LEFT_OUT or {name, name.rpartition(".")[2]} & _KNOWN.keys():
             continue
         for text in sorted(_variants(name, function)):
             expected = _result_types(JAX, text)

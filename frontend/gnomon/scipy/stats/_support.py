@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import ParamSpec
 
@@ -18,16 +19,17 @@ _P = ParamSpec("_P")
 
 
 def typed_as_outcome(function: Callable[_P, Array]) -> Callable[_P, Array]:
-    """A function of outcomes whose result is weakly typed only if the outcomes are.
+    """A function of outcomes whose result is weakly typed only if an array of outcomes is.
 
-    Outcomes are often integers, which parameters that are Python floats would make weakly typed.
+    Outcomes may be integers, which parameters that are Python floats would make weakly typed.
     """
+    first = next(iter(inspect.signature(function).parameters))
 
     @functools.wraps(function)
     def typed(*args: _P.args, **kwargs: _P.kwargs) -> Array:
         result = function(*args, **kwargs)
-        outcomes = args[0] if args else kwargs["k"]
-        return with_weak_type(result, result.aval.weak_type and is_weakly_typed(outcomes))
+        is_weak = is_weakly_typed(args[0] if args else kwargs[first])
+        return result if is_weak or not result.ndim else with_weak_type(result, False)
 
     return typed
 

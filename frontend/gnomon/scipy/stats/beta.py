@@ -10,9 +10,10 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support
+from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support, typed_as_outcome
 
 
+@typed_as_outcome
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -34,6 +35,7 @@ def pdf(
     return lax.exp(logpdf(x, a, b, loc, scale))
 
 
+@typed_as_outcome
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -44,6 +46,7 @@ def cdf(
     return nan_unless((a > 0) & (b > 0), value)
 
 
+@typed_as_outcome
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -51,6 +54,7 @@ def logcdf(
     return log_of_probability(cdf(x, a, b, loc, scale))
 
 
+@typed_as_outcome
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one minus the distribution function."""
     x, a, b, loc, scale = real_arguments("beta.sf", x, a, b, loc, scale)
@@ -59,6 +63,7 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     return nan_unless((a > 0) & (b > 0), value)
 
 
+@typed_as_outcome
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:

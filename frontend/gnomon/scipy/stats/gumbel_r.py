@@ -6,7 +6,7 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability
+from gnomon.scipy.stats._support import log_of_probability, typed_as_outcome
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -32,6 +32,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logcdf(x, loc, scale))
 
 
+@typed_as_outcome
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one minus the distribution function."""
     return -lax.expm1(logcdf(x, loc, scale))

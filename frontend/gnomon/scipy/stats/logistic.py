@@ -8,8 +8,10 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import typed_as_outcome
 
 
+@typed_as_outcome
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, loc, scale = real_arguments("logistic.logpdf", x, loc, scale)
@@ -35,12 +37,14 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.expit((loc - x) / scale)
 
 
+@typed_as_outcome
 def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function, the inverse of `cdf`."""
     x, loc, scale = real_arguments("logistic.ppf", x, loc, scale)
     return special.logit(x) * scale + loc
 
 
+@typed_as_outcome
 def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse of `sf`."""
     x, loc, scale = real_arguments("logistic.isf", x, loc, scale)

@@ -9,10 +9,12 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import typed_as_outcome
 
 _HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
 
+@typed_as_outcome
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, loc, scale = real_arguments("norm.logpdf", x, loc, scale)
