@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import gnomon as gn
 import gnomon.lax as lax
 import gnomon.numpy as gnp
+from tests.backends.iree.joined import Call, all_same, check_joined
 
 DROPPED: dict[str, Callable[[Any], Any]] = {
     "x - 0": lambda x: x - 0,
@@ -47,52 +47,59 @@ def used_twice(op: Callable[[Any], Any]) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.parametrize("name", [*DROPPED, *KEPT])
-@pytest.mark.parametrize("value", [-3.5, 1e-3 + 7, -0.0, 0.0, np.nan, np.inf, -np.inf])
-def test_elements_after_ops_without_effect(name: str, value: float) -> None:
-    function = used_twice((DROPPED | KEPT)[name])
-    x = np.array([value, 2], np.float32)
+def same_signs(found: np.ndarray, expected: np.ndarray) -> None:
+    all_same(found, expected)
+    signs = (np.signbit(x) & ~np.isnan(x) for x in (found, expected))
+    np.testing.assert_array_equal(*signs)
+
+
+def test_elements_after_ops_without_effect() -> None:
     row = np.arange(3, dtype=np.float32)
-    with np.errstate(all="ignore"):
-        expected = function(gnp.asarray(x), gnp.asarray(row))
-    for actual, wanted in zip(gn.jit(function)(x, row), expected, strict=True):
-        np.testing.assert_array_equal(np.asarray(actual), np.asarray(wanted))
-        np.testing.assert_array_equal(
-            np.signbit(actual) & ~np.isnan(actual), np.signbit(wanted) & ~np.isnan(wanted)
-        )
+    arguments = [
+        (np.array([value, 2], np.float32), row)
+        for value in (-3.5, 1e-3 + 7, -0.0, 0.0, np.nan, np.inf, -np.inf)
+    ]
+    calls: dict[str, Call] = {
+        f"{kind} {name}": (used_twice(op), *arguments)
+        for kind, ops in (("dropped", DROPPED), ("kept", KEPT))
+        for name, op in ops.items()
+    }
+    check_joined(calls, same_signs)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8", "uint16", "bool"])
-def test_elements_that_were_wider(dtype: str) -> None:
-    wide = {"float32": "float64", "bool": "int32"}.get(dtype, "int32" if "int" in dtype else "f4")
+def test_elements_that_were_wider() -> None:
+    def widened(wide: str, dtype: str) -> Callable[[Any], Any]:
+        return lambda x: x.astype(wide).astype(dtype)
 
-    def widened(x: Any) -> Any:
-        return x.astype(wide).astype(dtype)
-
+    pairs = {"float16": "f4", "bfloat16": "f4", "float32": "float64"}
+    pairs |= {"int8": "int32", "uint16": "int32", "bool": "int32"}
     with gn.enable_x64(True):
-        x, row = gnp.asarray([3, 1]).astype(dtype), gnp.ones(3).astype(dtype)
-        function = used_twice(widened)
-        for actual, wanted in zip(gn.jit(function)(x, row), function(x, row), strict=True):
-            np.testing.assert_array_equal(np.asarray(actual), np.asarray(wanted))
+        calls: dict[str, Call] = {
+            dtype: (
+                used_twice(widened(wide, dtype)),
+                (gnp.asarray([3, 1]).astype(dtype), gnp.ones(3).astype(dtype)),
+            )
+            for dtype, wide in pairs.items()
+        }
+        check_joined(calls)
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda x: x[:1, :1].T,
-        lambda x: x[1:2, 2:3][::-1],
-        lambda x: x[1:2][:, 2:3] * 1,
-        lambda x: lax.dynamic_slice(x, (1, x[0, 0].astype(int)), (1, 1)) * 1,
-        lambda x: x[1:2, 2:3].reshape(1, 1, 1, 1).reshape(1, 1, 1).reshape(1, 1),
-    ],
-)
-def test_views_of_elements(view: Callable[[Any], Any]) -> None:
-    def function(x: Any) -> Any:
-        return view(x)[:, None], view(x)[None, None], view(x)[:, None] + x
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda x: x[:1, :1].T,
+    "reversed": lambda x: x[1:2, 2:3][::-1],
+    "times one": lambda x: x[1:2][:, 2:3] * 1,
+    "found at run time": lambda x: lax.dynamic_slice(x, (1, x[0, 0].astype(int)), (1, 1)) * 1,
+    "reshaped": lambda x: x[1:2, 2:3].reshape(1, 1, 1, 1).reshape(1, 1, 1).reshape(1, 1),
+}
+
+
+def test_views_of_elements() -> None:
+    def uses(view: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: (view(x)[:, None], view(x)[None, None], view(x)[:, None] + x)
 
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    for actual, wanted in zip(gn.jit(function)(x), function(gnp.asarray(x)), strict=True):
-        np.testing.assert_array_equal(np.asarray(actual), np.asarray(wanted))
+    calls: dict[str, Call] = {name: (uses(view), (x,)) for name, view in VIEWS.items()}
+    check_joined(calls)
 
 
 def test_reshapes_in_sequence() -> None:

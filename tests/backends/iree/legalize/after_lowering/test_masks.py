@@ -7,10 +7,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
+from tests.backends.iree.joined import Call, check_joined
 from tests.tolerance import assert_near
 
 X = np.float32([np.inf, -np.inf, np.nan, 1.0, -0.0, 3.0, np.inf])
@@ -28,20 +28,29 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_products_with_bools(name: str, dtype: Any) -> None:
-    f, x = PROGRAMS[name], X.astype(dtype)
-    with np.errstate(all="ignore"):
-        expected = f(gnp.asarray(x), gnp.asarray(MASK))
-    assert_near(gn.jit(f)(x, MASK), expected, units=1.0)
+def compare(found: np.ndarray, expected: np.ndarray) -> None:
+    assert_near(found, expected, units=1.0)
 
 
-@pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("of", [gnp.max, gnp.min])
-def test_derivatives_of_extrema_of_nan(of: Callable[..., Any], axis: int | None) -> None:
-    gradient = gn.grad(lambda x: gnp.sum(of(x, axis=axis)))
+def test_products_with_bools() -> None:
+    calls: dict[str, Call] = {
+        f"{name}, {np.dtype(dtype).name}": (f, (X.astype(dtype), MASK))
+        for name, f in PROGRAMS.items()
+        for dtype in (np.float32, np.float16, ml_dtypes.bfloat16)
+    }
+    check_joined(calls, compare)
+
+
+def test_derivatives_of_extrema_of_nan() -> None:
+    def gradient(of: Callable[..., Any], axis: int | None) -> Callable[[Any], Any]:
+        return gn.grad(lambda x: gnp.sum(of(x, axis=axis)))
+
+    calls: dict[str, Call] = {
+        f"{of.__name__}, axis {axis}": (gradient(of, axis), (HOLES,))
+        for of in (gnp.max, gnp.min)
+        for axis in (None, 0, 1)
+    }
     with np.errstate(all="ignore"):
-        expected = gradient(HOLES)
-    assert np.isnan(np.asarray(expected)).any()
-    assert_near(gn.jit(gradient)(HOLES), expected, units=1.0)
+        for name, (f, given) in calls.items():
+            assert np.isnan(np.asarray(f(*given))).any(), name
+    check_joined(calls, compare)
