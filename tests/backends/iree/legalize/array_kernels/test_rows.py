@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +17,7 @@ from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.legalize.array_kernels import rows
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
+from tests.backends.iree.joined import report
 from tests.tolerance import assert_near
 
 RNG = np.random.default_rng(0)
@@ -45,26 +46,69 @@ def kernels_of(function: Callable[..., Any], *arguments: Any, target: str = "cpu
     return len(set(re.findall(rf"@{rows._PREFIX}\d+::", code)))
 
 
-def check(
-    function: Callable[..., Any], *arguments: Any, kernels: int | None = 1, terms: int = 200
-) -> None:
-    """The program has kernels of rows, and its results are those of eager code.
+class Check(NamedTuple):
+    """A program, and what is asserted about it.
 
-    Args:
+    Attributes:
       function, arguments: the program.
-      kernels: the number of kernels, if it is checked.
+      kernels: the number of its kernels of rows, if it is checked.
       terms: how many numbers are added up for a result, in all sums on the way: half a unit each,
         on both sides.
     """
-    wide = any(np.asarray(x).dtype in (f64, np.int64) for x in arguments)
-    with gn.enable_x64(wide):
-        if kernels is not None:
-            assert kernels_of(function, *arguments) == kernels
-        given = [gnp.asarray(x) for x in arguments]
-        found, expected = gn.jit(function)(*given), function(*given)
-        for a, b in zip(gn.tree.leaves(found), gn.tree.leaves(expected), strict=True):
-            assert (a.shape, a.dtype) == (b.shape, b.dtype)
-            assert_near(a, b, NARROW_UNITS if b.dtype in (bf16, f16) else terms)
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    kernels: int | None = 1
+    terms: int = 200
+
+
+def check_all(checks: dict[str, Check]) -> None:
+    """Each program alone has its kernels of rows; compiled as one, all give eager code's results.
+
+    Programs with 64-bit arguments are compiled apart from the others. Each has arguments of its
+    own, so that the compiler shares nothing among them.
+    """
+    wide = {
+        name: one
+        for name, one in checks.items()
+        if any(np.asarray(x).dtype in (f64, np.int64) for x in one.arguments)
+    }
+    problems: dict[str, str] = {}
+    for x64, some in ((True, wide), (False, {k: v for k, v in checks.items() if k not in wide})):
+        with gn.enable_x64(x64):
+            problems |= _problems(some)
+    report(problems)
+
+
+def _problems(checks: dict[str, Check]) -> dict[str, str]:
+    if not checks:
+        return {}
+    problems = {}
+    for name, (function, arguments, kernels, _) in checks.items():
+        if kernels is not None and (found := kernels_of(function, *arguments)) != kernels:
+            problems[name] = f"{found} kernels instead of {kernels}"
+    given = {name: [gnp.asarray(x) for x in one.arguments] for name, one in checks.items()}
+
+    @gn.jit
+    def together(given: dict[str, list[Any]]) -> dict[str, Any]:
+        return {name: checks[name].function(*xs) for name, xs in given.items()}
+
+    results = together(given)
+    for name, one in checks.items():
+        expected = gn.tree.leaves(one.function(*given[name]))
+        try:
+            for a, b in zip(gn.tree.leaves(results[name]), expected, strict=True):
+                assert (a.shape, a.dtype) == (b.shape, b.dtype)
+                assert_near(a, b, NARROW_UNITS if b.dtype in (bf16, f16) else one.terms)
+        except AssertionError as error:
+            problems[name] = str(error)
+    return problems
+
+
+def check(
+    function: Callable[..., Any], *arguments: Any, kernels: int | None = 1, terms: int = 200
+) -> None:
+    check_all({"the program": Check(function, arguments, kernels, terms)})
 
 
 def layer_norm(x: Any, scale: Any = SCALE, shift: Any = SHIFT) -> Any:
@@ -106,19 +150,16 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_of_rows_are_one_kernel(name: str) -> None:
-    check(FUNCTIONS[name], X)
+def test_functions_of_rows_are_one_kernel() -> None:
+    check_all({name: Check(function, (X,)) for name, function in FUNCTIONS.items()})
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "softmax", "log_softmax", "unit", "gelu_norm"])
-def test_gradients(name: str) -> None:
-    function = FUNCTIONS[name]
+def test_gradients() -> None:
+    def gradient(function: Callable[[Any], Any]) -> Callable[..., Any]:
+        return lambda x, y: gn.grad(lambda x: gnp.sum(function(x) * y))(x)
 
-    def gradient(x: Any, y: Any) -> Any:
-        return gn.grad(lambda x: gnp.sum(function(x) * y))(x)
-
-    check(gradient, X, Y)
+    names = ("layer_norm", "softmax", "log_softmax", "unit", "gelu_norm")
+    check_all({name: Check(gradient(FUNCTIONS[name]), (X, Y)) for name in names})
 
 
 def test_gradients_of_scale_and_shift_are_added_up_in_the_kernel() -> None:
@@ -150,44 +191,36 @@ def test_gradients_of_gradients() -> None:
 # ------------------------------------------------------------------------------------------ dtypes
 
 
-@pytest.mark.parametrize("dtype", [f64, bf16, f16], ids=lambda t: np.dtype(t).name)
-@pytest.mark.parametrize("name", ["layer_norm", "softmax", "log_softmax", "statistics"])
-def test_floats(name: str, dtype: Any) -> None:
-    function = FUNCTIONS[name]
-    if name == "layer_norm":
-        scale = SCALE.astype(dtype)
-        check(lambda x, scale: layer_norm(x, scale, scale), X.astype(dtype), scale)
-    else:
-        check(function, X.astype(dtype))
+def test_floats() -> None:
+    checks = {}
+    for dtype in map(np.dtype, (f64, bf16, f16)):
+        x, scale = X.astype(dtype), SCALE.astype(dtype)
+        checks[f"layer_norm of {dtype}"] = Check(lambda x, s: layer_norm(x, s, s), (x, scale))
+        for name in ("softmax", "log_softmax", "statistics"):
+            checks[f"{name} of {dtype}"] = Check(FUNCTIONS[name], (x,))
+    check_all(checks)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, i32, np.int64, np.uint8, np.uint32])
-def test_integers(dtype: Any) -> None:
-    x = RNG.integers(0, 100, SHAPE).astype(dtype)
-
-    def function(x: Any) -> Any:
+def test_integers_bools_and_bits() -> None:
+    def of_integers(x: Any) -> Any:
         largest = gnp.max(x, -1, keepdims=True)
         return largest - x, gnp.sum(x, -1), gnp.min(x, -1), (x * x) // gnp.maximum(x, 1)
 
-    check(function, x)
-
-
-def test_bools() -> None:
-    def function(mask: Any) -> Any:
+    def of_bools(mask: Any) -> Any:
         return gnp.any(mask, -1), gnp.all(mask, -1), mask ^ gnp.any(mask, -1, keepdims=True)
 
-    check(function, X > 2.5)
-
-
-def test_bits() -> None:
-    x = RNG.integers(0, 1 << 30, SHAPE).astype(i32)
-
-    def function(x: Any) -> Any:
+    def of_bits(x: Any) -> Any:
         both = lax.reduce(x, i32(-1), lax.bitwise_and, (1,))
         some = lax.reduce(x, i32(0), lax.bitwise_or, (1,))
         return both, some, x ^ some[:, None]
 
-    check(function, x)
+    checks = {
+        dtype: Check(of_integers, (RNG.integers(0, 100, SHAPE).astype(dtype),))
+        for dtype in ("int8", "int32", "int64", "uint8", "uint32")
+    }
+    checks["bools"] = Check(of_bools, (X > 2.5,))
+    checks["bits"] = Check(of_bits, (RNG.integers(0, 1 << 30, SHAPE).astype(i32),))
+    check_all(checks)
 
 
 def test_conversions() -> None:
@@ -202,9 +235,15 @@ def test_conversions() -> None:
 
 
 def test_masks() -> None:
-    check(lambda x, mask: nn.softmax(x, where=mask), X, MASK)
-    check(lambda x, mask: gnp.mean(x, -1, where=mask), X, MASK)
-    check(lambda x, mask: gnp.where(mask, x, gnp.max(x, -1, keepdims=True)), X, MASK)
+    check_all(
+        {
+            "softmax": Check(lambda x, mask: nn.softmax(x, where=mask), (X, MASK)),
+            "mean": Check(lambda x, mask: gnp.mean(x, -1, where=mask), (X, MASK)),
+            "where": Check(
+                lambda x, mask: gnp.where(mask, x, gnp.max(x, -1, keepdims=True)), (X, MASK)
+            ),
+        }
+    )
 
 
 def test_causal_masks_are_computed_in_the_kernel() -> None:
@@ -258,15 +297,23 @@ def test_scalars_and_literals() -> None:
 def test_nan_and_infinity() -> None:
     x = X.copy()
     x[0, 3], x[1, 99], x[2, 0], x[3] = np.nan, np.inf, -np.inf, -np.inf
-    check(statistics, x)
-    check(nn.softmax, x)
-    check(nn.log_softmax, x)
-    check(lambda x: nn.softmax(x), x.astype(bf16))
+    check_all(
+        {
+            "statistics": Check(statistics, (x,)),
+            "softmax": Check(nn.softmax, (x,)),
+            "log_softmax": Check(nn.log_softmax, (x,)),
+            "softmax of bfloat16": Check(lambda x: nn.softmax(x), (x.astype(bf16),)),
+        }
+    )
 
 
 def test_starts_of_reductions() -> None:
-    check(lambda x, s: lax.reduce(x, s, lax.add, (1,)), X, f32(10))
-    check(lambda x: lax.reduce(x, f32(2), lax.max, (1,)) + gnp.max(x, -1), X)
+    check_all(
+        {
+            "sum": Check(lambda x, s: lax.reduce(x, s, lax.add, (1,)), (X, f32(10))),
+            "max": Check(lambda x: lax.reduce(x, f32(2), lax.max, (1,)) + gnp.max(x, -1), (X,)),
+        }
+    )
 
 
 # ------------------------------------------------------------------------------------------ shapes
@@ -274,23 +321,30 @@ def test_starts_of_reductions() -> None:
 LENGTHS = [32, 33, 47, 48, 63, 64, 65, 127, 129, 250, 511, 515, 1000]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_lengths_of_rows(length: int) -> None:
-    x = RNG.normal(size=(rows.FEWEST_ELEMENTS // length + 1, length)).astype(f32)
-
+def test_lengths_of_rows() -> None:
     def function(x: Any) -> Any:
         y = nn.softmax(x) * x
         return y, gnp.sum(y, -1), gnp.max(y, -1), gnp.cos(y - gnp.mean(y, -1, keepdims=True))
 
-    check(function, x)
+    def array(length: int) -> np.ndarray:
+        return RNG.normal(size=(rows.FEWEST_ELEMENTS // length + 1, length)).astype(f32)
+
+    check_all({f"length {length}": Check(function, (array(length),)) for length in LENGTHS})
 
 
-@pytest.mark.parametrize(
-    "shape", [(9000,), (1, 9000), (2, 3, 1, 40, 50), (1, 8, 1, 8, 4, 64), (5000, 33), (20, 5000)]
-)
-def test_ranks_and_sizes(shape: tuple[int, ...]) -> None:
-    x = RNG.normal(size=shape).astype(f32)
-    check(lambda x: (nn.log_softmax(x), gnp.sum(x, -1, keepdims=True)), x)
+SIZES = [(9000,), (1, 9000), (2, 3, 1, 40, 50), (1, 8, 1, 8, 4, 64), (5000, 33), (20, 5000)]
+
+
+def test_ranks_and_sizes() -> None:
+    def function(x: Any) -> Any:
+        return nn.log_softmax(x), gnp.sum(x, -1, keepdims=True)
+
+    check_all(
+        {
+            f"shape {shape}": Check(function, (RNG.normal(size=shape).astype(f32),))
+            for shape in SIZES
+        }
+    )
 
 
 def test_reductions_of_the_last_dimensions() -> None:
@@ -301,8 +355,12 @@ def test_reductions_of_the_last_dimensions() -> None:
         mean, variance = (f(x, (-1, -2), keepdims=True) for f in (gnp.mean, gnp.var))
         return (x - mean) / gnp.sqrt(variance + 1e-5) * scale
 
-    check(instance_norm, x, scale)
-    check(lambda x: x / gnp.sum(x, (1, 2, 3), keepdims=True), x)
+    check_all(
+        {
+            "instance norm": Check(instance_norm, (x, scale)),
+            "sum": Check(lambda x: x / gnp.sum(x, (1, 2, 3), keepdims=True), (x,)),
+        }
+    )
 
 
 def test_reshapes_between_members() -> None:
@@ -322,14 +380,22 @@ def test_square_arrays() -> None:
 
 
 def test_vmap_of_a_vector_function() -> None:
-    check(gn.vmap(lambda x, y: nn.softmax(x) * y), X, Y)
-    check(gn.vmap(gn.grad(lambda x, y: gnp.sum(unit(x) * y))), X, Y)
+    check_all(
+        {
+            "softmax": Check(gn.vmap(lambda x, y: nn.softmax(x) * y), (X, Y)),
+            "gradient": Check(gn.vmap(gn.grad(lambda x, y: gnp.sum(unit(x) * y))), (X, Y)),
+        }
+    )
 
 
 def test_long_rows_need_no_buffer() -> None:
     x = RNG.normal(size=(20, 12345)).astype(f32)
-    check(nn.softmax, x)
-    check(gelu_norm_of_rows, x, terms=12345)
+    check_all(
+        {
+            "softmax": Check(nn.softmax, (x,)),
+            "gelu_norm": Check(gelu_norm_of_rows, (x,), terms=12345),
+        }
+    )
 
 
 def gelu_norm_of_rows(x: Any) -> Any:
@@ -387,10 +453,16 @@ def test_in_loops_and_branches() -> None:
     def loop(x: Any) -> Any:
         return lax.fori_loop(0, 3, lambda _, x: nn.softmax(x * 3) + x, x)
 
-    check(loop, x, kernels=None)
     assert rows._PREFIX in code_of(loop, x)
-    check(lambda x, y: lax.cond(y, nn.softmax, unit, x), x, True, kernels=None)
-    check(lambda x, y: lax.cond(y, statistics, statistics, x), x, True, kernels=None)
+    branch = lambda x, y: lax.cond(y, nn.softmax, unit, x)  # noqa: E731
+    equal = lambda x, y: lax.cond(y, statistics, statistics, x)  # noqa: E731
+    check_all(
+        {
+            "loop": Check(loop, (x,), None),
+            "branch": Check(branch, (x, True), None),
+            "equal branches": Check(equal, (x, True), None),
+        }
+    )
 
 
 def test_donated_arguments() -> None:
