@@ -8,11 +8,11 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Ended", "run_processes"]
+__all__ = ["Ended", "run_all", "run_processes"]
 
 _ROOT = str(Path(__file__).parents[3])
 _START = """
@@ -119,3 +119,15 @@ def run_processes(
                 process.kill()
                 process.communicate()  # closes its pipes
     return [each for each in ended if each is not None]
+
+
+def run_all(programs: Mapping[str, str]) -> list[Ended]:
+    """Run several programs, one after another, in the same two processes.
+
+    Each program has its own names, and its name is the file in the tracebacks of its errors.
+    """
+    code = "".join(
+        f"exec(compile({textwrap.dedent(program)!r}, {name!r}, 'exec'), dict(globals()))\n"
+        for name, program in programs.items()
+    )
+    return run_processes(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backends.distributed.processes import run_processes
+from tests.backends.distributed.processes import run_all, run_processes
 
 pytest.importorskip("jaxlib")
 
@@ -106,8 +106,7 @@ def test_a_process_dies_in_a_callback() -> None:
     assert "process 1 of 2 is gone" in alive.output
 
 
-def test_calls_outside_of_jitted_functions() -> None:
-    ended = run_processes("""
+_OUTSIDE = """
         from gnomon.experimental import io_callback
         values = np.arange(8, dtype=np.float32)
         log = []
@@ -141,14 +140,9 @@ def test_calls_outside_of_jitted_functions() -> None:
             raise AssertionError("no error")
         own = gn.pure_callback(twice, gn.ShapeDtypeStruct((), np.float32), gnp.float32(process))
         assert own == 2 * process and own.is_fully_addressable
-    """)
-    assert [each.code for each in ended] == [0, 0], ended
-    assert ended[0].output.count("of all: 7.0") == 4
-    assert "of all" not in ended[1].output
+    """
 
-
-def test_calls_in_a_shard_map_over_some_axes() -> None:
-    ended = run_processes("""
+_OVER_SOME_AXES = """
         mesh = gn.make_mesh((2, 2), ("a", "b"), (gn.sharding.AxisType.Auto,) * 2)
         values = np.arange(16, dtype=np.float32).reshape(4, 4)
         x = gn.device_put(values, gn.NamedSharding(mesh, P("a", "b")))
@@ -170,6 +164,14 @@ def test_calls_in_a_shard_map_over_some_axes() -> None:
         # Over `a`, the process of each row calls; over `b`, that of the first row.
         assert len(log) == (1 if process else 3), log
         assert log[0] == values[2 * process : 2 * process + 2].tolist()
-    """)
+    """
+
+
+def test_calls_outside_of_jitted_functions_and_over_some_axes() -> None:
+    ended = run_all(
+        {"outside of jitted functions": _OUTSIDE, "in a shard_map over some axes": _OVER_SOME_AXES}
+    )
     assert [each.code for each in ended] == [0, 0], ended
+    assert ended[0].output.count("of all: 7.0") == 4
+    assert "of all" not in ended[1].output
     assert [each.output.count("a row of") for each in ended] == [3, 1]

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tests.backends.distributed.processes import run_processes
+from tests.backends.distributed.processes import run_all, run_processes
 
 pytest.importorskip("jaxlib")
 
@@ -65,26 +65,6 @@ def test_arrays_and_values_of_two_processes() -> None:
     assert all(each.code == 1 for each in ended), ended
     assert all("DistributedError" in each.errors for each in ended)
     assert any("do not run the same program" in each.errors for each in ended)
-
-
-def test_unreduced_arrays_of_two_processes() -> None:
-    ended = run_processes("""
-        x = np.arange(8, dtype=np.float32).reshape(4, 2)
-        terms, whole = P(unreduced={"i"}), P()
-        with gn.set_mesh(gn.make_mesh((4,), ("i",))):
-            rows = gn.device_put(x, P("i"))
-            sums = gn.jit(lambda t: gnp.einsum("ij,ik->jk", t, t, out_sharding=terms))(rows)
-            assert str(gn.typeof(sums + sums)) == "float32[2,2]{U:i}"
-            assert np.asarray(sums.addressable_data(0)).sum() == (0 if process else (x.T @ x).sum())
-            assert np.array_equal(gn.reshard(sums, whole), x.T @ x)
-            w = gn.reshard(gnp.ones((2, 2)), P(reduced={"i"}))
-            gradient = gn.jit(gn.grad(lambda w: gnp.sum(rows @ w)))(w)
-            assert str(gn.typeof(gradient)) == "float32[2,2]{U:i}"
-            assert np.array_equal(gn.reshard(gradient, whole), np.stack([x.sum(0)] * 2, 1))
-            mapped = gn.shard_map(lambda t: t, in_specs=P("i"), out_specs=terms)(rows)
-            assert np.array_equal(gn.reshard(mapped, whole), x.sum(0, keepdims=True))
-    """)
-    assert [each.code for each in ended] == [0, 0], ended
 
 
 _UNTIL_THE_SYNC_POINT = """
@@ -155,21 +135,6 @@ def test_the_second_signal_ends_the_process() -> None:
     assert (ended[1].code, ended[1].output) == (-signal.SIGTERM, "one\n"), ended
 
 
-def test_the_signal_is_handled_in_the_main_thread() -> None:
-    ended = run_processes(
-        """
-        import concurrent.futures
-        from gnomon.experimental import multihost_utils as utils
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            error = pool.submit(utils.reached_preemption_sync_point, 0).exception()
-            assert isinstance(error, RuntimeError) and "main thread" in str(error), error
-            assert not utils.reached_preemption_sync_point(0)
-            assert not pool.submit(utils.reached_preemption_sync_point, 1).result()
-        """
-    )
-    assert [each.code for each in ended] == [0, 0], ended
-
-
 def test_one_process_has_no_peers() -> None:
     (only,) = run_processes(
         """
@@ -186,8 +151,24 @@ def test_one_process_has_no_peers() -> None:
     assert only.code == 0, only
 
 
-def test_arrays_move_between_meshes_of_the_same_devices() -> None:
-    ended = run_processes("""
+_UNREDUCED = """
+        x = np.arange(8, dtype=np.float32).reshape(4, 2)
+        terms, whole = P(unreduced={"i"}), P()
+        with gn.set_mesh(gn.make_mesh((4,), ("i",))):
+            rows = gn.device_put(x, P("i"))
+            sums = gn.jit(lambda t: gnp.einsum("ij,ik->jk", t, t, out_sharding=terms))(rows)
+            assert str(gn.typeof(sums + sums)) == "float32[2,2]{U:i}"
+            assert np.asarray(sums.addressable_data(0)).sum() == (0 if process else (x.T @ x).sum())
+            assert np.array_equal(gn.reshard(sums, whole), x.T @ x)
+            w = gn.reshard(gnp.ones((2, 2)), P(reduced={"i"}))
+            gradient = gn.jit(gn.grad(lambda w: gnp.sum(rows @ w)))(w)
+            assert str(gn.typeof(gradient)) == "float32[2,2]{U:i}"
+            assert np.array_equal(gn.reshard(gradient, whole), np.stack([x.sum(0)] * 2, 1))
+            mapped = gn.shard_map(lambda t: t, in_specs=P("i"), out_specs=terms)(rows)
+            assert np.array_equal(gn.reshard(mapped, whole), x.sum(0, keepdims=True))
+    """
+
+_BETWEEN_MESHES = """
         from gnomon.sharding import AxisType
         value = np.arange(24, dtype=np.float32).reshape(4, 6)
         Auto = AxisType.Auto
@@ -208,12 +189,9 @@ def test_arrays_move_between_meshes_of_the_same_devices() -> None:
                     )
                     for shard in gn.jit(mapped)(x).addressable_shards:
                         assert np.array_equal(shard.data, 2 * value[shard.index])
-    """)
-    assert [each.code for each in ended] == [0, 0], ended
+    """
 
-
-def test_a_process_without_devices_in_the_mesh() -> None:
-    ended = run_processes("""
+_WITHOUT_DEVICES = """
         # The mesh has half of the devices, all of which are process 1's.
         mesh = gn.make_mesh((2,), ("a",), devices=gn.devices()[2:])
         x = gn.device_put(np.arange(8.0).reshape(2, 4), gn.NamedSharding(mesh, P("a")))
@@ -232,5 +210,26 @@ def test_a_process_without_devices_in_the_mesh() -> None:
             assert ones.is_fully_replicated and len(ones.sharding.device_set) == 4
             spread = gn.device_put(ones, P("i", "j"))
             assert float(gnp.sum(spread)) == 24.0
-    """)
+    """
+
+_IN_THREADS = """
+        import concurrent.futures
+        from gnomon.experimental import multihost_utils as utils
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            error = pool.submit(utils.reached_preemption_sync_point, 0).exception()
+            assert isinstance(error, RuntimeError) and "main thread" in str(error), error
+            assert not utils.reached_preemption_sync_point(0)
+            assert not pool.submit(utils.reached_preemption_sync_point, 1).result()
+        """
+
+
+def test_arrays_over_meshes_and_signals_in_threads() -> None:
+    ended = run_all(
+        {
+            "unreduced arrays": _UNREDUCED,
+            "arrays move between meshes of the same devices": _BETWEEN_MESHES,
+            "a process without devices in the mesh": _WITHOUT_DEVICES,
+            "signals are handled in the main thread": _IN_THREADS,
+        }
+    )
     assert [each.code for each in ended] == [0, 0], ended

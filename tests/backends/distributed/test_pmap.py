@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.backends.distributed.processes import run_processes
+from tests.backends.distributed.processes import run_all
 
 pytest.importorskip("jaxlib")
 
-
-def test_pmap_over_two_processes_and_the_store_of_plugins() -> None:
-    ended = run_processes("""
+_EAGER = """
         rows = np.arange(4, dtype=np.float32).reshape(2, 2) + 10 * process
         every = np.concatenate([rows - 10 * process + 10 * p for p in range(2)])
         f = gn.pmap(lambda x, s: x + s * lax.psum(x, "i"), axis_name="i", in_axes=(0, None))
@@ -52,15 +50,9 @@ def test_pmap_over_two_processes_and_the_store_of_plugins() -> None:
                 print(error)
             else:
                 raise AssertionError("no error")
-    """)
-    assert [each.code for each in ended] == [0, 0], ended
-    for each in ended:
-        assert "this process has 2 of the 4 devices of all processes" in each.output
-        assert "axis_size is 3, but there are 4 devices of all processes" in each.output
+    """
 
-
-def test_pmap_in_traced_functions_of_two_processes() -> None:
-    ended = run_processes("""
+_TRACED = """
         rows = np.arange(4, dtype=np.float32).reshape(2, 2) + 10 * process
         every = np.arange(4, dtype=np.float32).reshape(2, 2) + np.array([0, 10]).reshape(2, 1, 1)
         every = every.reshape(4, 2)
@@ -110,7 +102,13 @@ def test_pmap_in_traced_functions_of_two_processes() -> None:
             gn.jit(f)(np.ones((3, 2), np.float32))
         except ValueError as error:
             print(error)
-    """)
+    """
+
+
+def test_pmap_over_two_processes_and_the_store_of_plugins() -> None:
+    ended = run_all({"eager calls and the store": _EAGER, "in traced functions": _TRACED})
     assert [each.code for each in ended] == [0, 0], ended
     for each in ended:
+        assert "this process has 2 of the 4 devices of all processes" in each.output
+        assert "axis_size is 3, but there are 4 devices of all processes" in each.output
         assert "pmap: axis_size is 4, but the mapped axes have size 3" in each.output
