@@ -20,6 +20,7 @@ from gnomon.backends.pjrt.backend import PjrtBackend
 from gnomon.backends.pjrt.plugin import PluginSpec
 from gnomon.errors import BufferDeletedError
 from gnomon.sharding import AxisType
+from tests.backends.iree.joined import report
 from tests.frontend import (
     test_explicit_shardings,
     test_mapped_shardings,
@@ -190,25 +191,41 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Callable[..., Any]], tuple[Any, ...], 
 }
 
 
+def run_over(over: Any, names: Any, compiled: bool) -> dict[str, Any]:
+    """The results of some programs; if compiled, they are one program."""
+    functions = {name: PROGRAMS[name][0](over) for name in names}
+
+    def program(given: dict[str, Any]) -> dict[str, Any]:
+        return {name: functions[name](*arguments) for name, arguments in given.items()}
+
+    given = {
+        name: [
+            gn.device_put(a, NamedSharding(over, s))
+            for a, s in zip(*PROGRAMS[name][1:], strict=True)
+        ]
+        for name in names
+    }
+    return gn.jit(program)(given) if compiled else program(given)
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name: str, compiled: bool, mesh: Any) -> None:
-    make, arguments, specs = PROGRAMS[name]
-
-    def run(over: Any) -> Any:
-        function = gn.jit(make(over)) if compiled else make(over)
-        given = zip(arguments, specs, strict=True)
-        return function(*(gn.device_put(a, NamedSharding(over, s)) for a, s in given))
-
-    found = run(mesh)
+def test_programs(compiled: bool, mesh: Any) -> None:
+    found = run_over(mesh, PROGRAMS, compiled)
     with eight_devices() as devices:
         host = gn.make_mesh((4, 2), ("x", "y"), (AxisType.Auto,) * 2, devices=devices)
-        expected = run(host)
-    for f, e in zip(gn.tree.leaves(found), gn.tree.leaves(expected), strict=True):
-        assert f.sharding.spec == e.sharding.spec
-        assert f.devices() == set(mesh.devices.flat)
-        # Sums of 64 numbers.
-        assert_near(np.asarray(f), np.asarray(e), units=64)
+        expected = run_over(host, PROGRAMS, compiled)
+    problems = {}
+    for name in PROGRAMS:
+        results = zip(gn.tree.leaves(found[name]), gn.tree.leaves(expected[name]), strict=True)
+        try:
+            for f, e in results:
+                assert f.sharding.spec == e.sharding.spec
+                assert f.devices() == set(mesh.devices.flat)
+                # Sums of 64 numbers.
+                assert_near(np.asarray(f), np.asarray(e), units=64)
+        except AssertionError as error:
+            problems[name] = str(error)
+    report(problems)
 
 
 def test_training_steps(mesh: Any) -> None:
