@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import string
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +65,7 @@ def portable(text: str) -> bytes:
 def entry(body: str, inputs: tuple[Spec, ...], outputs: tuple[Spec, ...]) -> str:
     """A module with a `main` whose arguments are `%a`, `%b`, `%c`, ... and which ends in `body`."""
     arguments = ", ".join(
-        f"%{name}: {one.mlir}" for name, one in zip("abcdefgh", inputs, strict=False)
+        f"%{name}: {one.mlir}" for name, one in zip(string.ascii_letters, inputs, strict=False)
     )
     results = ", ".join(one.mlir for one in outputs)
     return f"func.func public @main({arguments}) -> ({results}) {{\n{body}\n}}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import Any
 
 import ml_dtypes
@@ -24,51 +25,69 @@ def sample(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int = 0) -> np.nd
 
 
 def same_bits(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    assert actual.tobytes() == expected.tobytes()
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    assert actual.tobytes() == expected.tobytes(), actual.dtype
 
 
 MOVE = """
-  %0 = stablehlo.transpose %a, dims = [1, 0] : ({0}) -> {1}
-  %1 = stablehlo.slice %a [0:0, 0:5] : ({0}) -> {2}
-  %2 = stablehlo.slice %b [1:2] : ({3}) -> {4}
-  %3 = stablehlo.reshape %2 : ({4}) -> {5}
-  return %0, %1, %3 : {1}, {2}, {5}
+  %t{n} = stablehlo.transpose %{x}, dims = [1, 0] : ({matrix}) -> {transposed}
+  %e{n} = stablehlo.slice %{x} [0:0, 0:5] : ({matrix}) -> {empty}
+  %p{n} = stablehlo.slice %{y} [1:2] : ({vector}) -> {one}
+  %s{n} = stablehlo.reshape %p{n} : ({one}) -> {scalar}
 """
+SHAPES = {
+    "matrix": (3, 5), "transposed": (5, 3), "empty": (0, 5), "vector": (4,), "one": (1,),
+    "scalar": (),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(MLIR_TYPES))
-def test_every_dtype_moves_bit_for_bit(name: str) -> None:
-    dtype = dtype_named(name)
-    inputs = (spec((3, 5), dtype), spec((4,), dtype))
-    outputs = (spec((5, 3), dtype), spec((0, 5), dtype), spec((), dtype))
-    types = [one.mlir for one in (inputs[0], *outputs[:2], inputs[1])]
-    body = MOVE.format(*types, spec((1,), dtype).mlir, outputs[2].mlir)
-    matrix, vector = sample((3, 5), dtype), sample((4,), dtype, 1)
-    run = executable(body, inputs, outputs)
-    for args in ((matrix, vector), (Buffer.from_numpy(matrix), Buffer.from_numpy(vector))):
-        transposed, empty, scalar = run(args)
-        same_bits(transposed.to_numpy(), matrix.T.copy())
-        same_bits(empty.to_numpy(), matrix[:0])
-        same_bits(scalar.to_numpy(), vector[1].reshape(()))
+def test_every_dtype_moves_bit_for_bit() -> None:
+    """All of them in one program."""
+    dtypes = [dtype_named(name) for name in sorted(MLIR_TYPES)]
+    body, inputs, outputs, values = "", [], [], []
+    for n, dtype in enumerate(dtypes):
+        of = {name: spec(shape, dtype) for name, shape in SHAPES.items()}
+        x, y = string.ascii_letters[2 * n : 2 * n + 2]
+        body += MOVE.format(n=n, x=x, y=y, **{name: one.mlir for name, one in of.items()})
+        inputs += [of["matrix"], of["vector"]]
+        outputs += [of["transposed"], of["empty"], of["scalar"]]
+        values += [sample((3, 5), dtype), sample((4,), dtype, 1)]
+    names = ", ".join(f"%{kind}{n}" for n in range(len(dtypes)) for kind in "tes")
+    body += f"  return {names} : {', '.join(one.mlir for one in outputs)}"
+    run = executable(body, tuple(inputs), tuple(outputs))
+    for args in (values, [Buffer.from_numpy(value) for value in values]):
+        results = run(args)
+        for n in range(len(dtypes)):
+            matrix, vector = values[2 * n : 2 * n + 2]
+            transposed, empty, scalar = results[3 * n : 3 * n + 3]
+            same_bits(transposed.to_numpy(), matrix.T.copy())
+            same_bits(empty.to_numpy(), matrix[:0])
+            same_bits(scalar.to_numpy(), vector[1].reshape(()))
         # Results are arguments again.
-        assert run([Buffer.from_numpy(transposed.to_numpy().T), vector])[0].shape == (5, 3)
+        again = list(values)
+        again[::2] = [Buffer.from_numpy(result.to_numpy().T) for result in results[::3]]
+        assert [result.shape for result in run(again)[::3]] == [(5, 3)] * len(dtypes)
 
 
 ADD = "  %0 = stablehlo.add %a, %a : {0}\n  return %0 : {0}"
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3, 4)])
-def test_shapes(shape: tuple[int, ...], model: str) -> None:
-    one = spec(shape, np.float32)
-    run = executable(ADD.format(one.mlir), (one,), (one,), model)
-    value = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    for arg in (value, Buffer.from_numpy(value)):
-        (result,) = run([arg])
-        same_bits(result.to_numpy(), np.asarray(value + value))
-        assert not result.to_numpy().flags.writeable
+def test_shapes(model: str) -> None:
+    shapes = [(), (0,), (3, 0, 2), (1,), (2, 3, 4)]
+    specs = tuple(spec(shape, np.float32) for shape in shapes)
+    body = "".join(
+        f"  %{n} = stablehlo.add %{x}, %{x} : {one.mlir}\n"
+        for n, (x, one) in enumerate(zip(string.ascii_letters, specs, strict=False))
+    )
+    results = ", ".join(f"%{n}" for n in range(len(shapes)))
+    body += f"  return {results} : {', '.join(one.mlir for one in specs)}"
+    run = executable(body, specs, specs, model)
+    values = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for shape in shapes]
+    for args in (values, [Buffer.from_numpy(value) for value in values]):
+        for value, result in zip(values, run(args), strict=True):
+            same_bits(result.to_numpy(), np.asarray(value + value))
+            assert not result.to_numpy().flags.writeable
 
 
 LARGE = spec((300, 100), np.float32)

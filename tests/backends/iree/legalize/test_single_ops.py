@@ -16,6 +16,7 @@ from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.legalize.array_kernels import single_ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
+from tests.backends.iree.joined import Call, check_joined
 
 RNG = np.random.default_rng(0)
 f32, f64, i32 = np.float32, np.float64, np.int32
@@ -47,15 +48,19 @@ def as_numbers(x: Any) -> np.ndarray:
     return x.astype(f32) if x.dtype == ml_dtypes.bfloat16 else x
 
 
-def assert_same(function: Callable[..., Any], *arguments: Any) -> None:
-    """Check that the compiled results equal those of eager code, without a tolerance."""
+def assert_all_same(calls: dict[str, Call]) -> None:
+    """Check that compiled results equal those of eager code, without a tolerance."""
+
+    def compare(found: np.ndarray, expected: np.ndarray) -> None:
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_array_equal(as_numbers(found), as_numbers(expected))
+
     with gn.enable_x64(True):
-        given = [gnp.asarray(x) for x in arguments]
-        found, expected = gn.jit(function)(*given), function(*given)
-        leaves = gn.tree.leaves
-        for a, b in zip(leaves(found), leaves(expected), strict=True):
-            assert (a.shape, a.dtype) == (b.shape, b.dtype)
-            np.testing.assert_array_equal(as_numbers(a), as_numbers(b))
+        check_joined(calls, compare)
+
+
+def assert_same(function: Callable[..., Any], *arguments: Any) -> None:
+    assert_all_same({"the program": (function, arguments)})
 
 
 # -------------------------------------------------------------------------------------- selections
@@ -97,9 +102,14 @@ def test_selections_of_every_shape() -> None:
             found += [values, positions]
         return found
 
-    assert_same(largest, *arguments)
-    assert_same(lambda x: lax.top_k(x, 9), np.arange(500, dtype=f32))
-    assert_same(lambda x: lax.top_k(x, 9), np.arange(500, dtype=f32)[::-1].copy())
+    ramp = np.arange(500, dtype=f32)
+    assert_all_same(
+        {
+            "shapes": (largest, arguments),
+            "rising": (lambda x: lax.top_k(x, 9), (ramp,)),
+            "falling": (lambda x: lax.top_k(x, 9), (ramp[::-1].copy(),)),
+        }
+    )
 
 
 @pytest.mark.parametrize(("k", "is_kernel"), [(MOST, True), (MOST + 1, False)])
@@ -120,15 +130,22 @@ def test_selections_in_loops_and_transformations() -> None:
     table, start = RNG.normal(size=(16, 16)).astype(f32), np.zeros(4, f32)
     code = code_of(beams, table, start)
     assert "gnomon_loop_" in code and "host." not in code
-    assert_same(beams, table, start)
-    assert_same(gn.vmap(lambda x: lax.top_k(x, 3)), with_ties((5, 30), f32))
-    assert_same(gn.grad(lambda x: (lax.top_k(x, 3)[0] ** 2).sum()), np.cos(np.arange(30.0)))
 
     def chosen(x: Any, i: Any) -> Any:
         few = lambda x: (x[:2], x[2:4].astype(i32))  # noqa: E731
         return lax.cond(i > 0, lambda x: lax.top_k(x, 2), few, x)
 
-    assert_same(chosen, with_ties((30,), f32)[6:], i32(1))
+    assert_all_same(
+        {
+            "in a scan": (beams, (table, start)),
+            "mapped": (gn.vmap(lambda x: lax.top_k(x, 3)), (with_ties((5, 30), f32),)),
+            "gradient": (
+                gn.grad(lambda x: (lax.top_k(x, 3)[0] ** 2).sum()),
+                (np.cos(np.arange(30.0)),),
+            ),
+            "in a branch": (chosen, (with_ties((30,), f32)[6:], i32(1))),
+        }
+    )
 
 
 # ---------------------------------------------------------------------------------------- scatters
@@ -164,15 +181,19 @@ def test_scatters_of_every_dtype(width: int) -> None:
 
 def test_scatters_of_nan_and_of_other_shapes() -> None:
     x = with_ties((11, 3), f32)
-    assert_same(lambda x, r: [x.at[r].max(x[0]), x.at[r].min(x[1]), x.at[r].add(x[r])], x, ROWS)
     six = np.ones((2, 3, 1, 2, 2, 4), f32)
-    assert_same(lambda x, r: x.at[:, r[:5] % 4, :, :, 0].add(x[0, 0, 0, 0]), six, ROWS)
-    assert_same(lambda x, r: x.at[r[:0]].add(1), x, ROWS)
-    assert_same(lambda x, r: x[:0].at[r].add(1), x, ROWS)
-    assert_same(lambda x, r: x.at[r.astype(gnp.uint64)].add(2), x, ROWS)
-    assert_same(
-        lambda x, r: gn.ops.segment_sum(x, gnp.sort(r)[:11], 9, indices_are_sorted=True), x, ROWS
-    )
+    functions: dict[str, Callable[[Any, Any], Any]] = {
+        "nan": lambda x, r: [x.at[r].max(x[0]), x.at[r].min(x[1]), x.at[r].add(x[r])],
+        "no rows": lambda x, r: x.at[r[:0]].add(1),
+        "of nothing": lambda x, r: x[:0].at[r].add(1),
+        "unsigned rows": lambda x, r: x.at[r.astype(gnp.uint64)].add(2),
+        "segments": lambda x, r: gn.ops.segment_sum(
+            x, gnp.sort(r)[:11], 9, indices_are_sorted=True
+        ),
+    }
+    calls: dict[str, Call] = {name: (f, (x, ROWS)) for name, f in functions.items()}
+    calls["rank 6"] = lambda x, r: x.at[:, r[:5] % 4, :, :, 0].add(x[0, 0, 0, 0]), (six, ROWS)
+    assert_all_same(calls)
 
 
 def test_scatters_in_loops_and_transformations() -> None:
@@ -187,11 +208,16 @@ def test_scatters_in_loops_and_transformations() -> None:
     x = RNG.integers(0, 5, (10, 6)).astype(f32)
     code = code_of(counted, x, ROWS)
     assert "gnomon_loop_" in code and "stablehlo.scatter" not in code
-    assert_same(counted, x, ROWS)
-    assert_same(
-        gn.vmap(lambda x: x.at[ROWS % 4].add(x[:1])), RNG.integers(0, 5, (3, 6, 2)).astype(f32)
+    assert_all_same(
+        {
+            "in a loop": (counted, (x, ROWS)),
+            "mapped": (
+                gn.vmap(lambda x: x.at[ROWS % 4].add(x[:1])),
+                (RNG.integers(0, 5, (3, 6, 2)).astype(f32),),
+            ),
+            "gradient": (gn.grad(lambda x: (x[ROWS] * x[ROWS]).sum()), (x,)),
+        }
     )
-    assert_same(gn.grad(lambda x: (x[ROWS] * x[ROWS]).sum()), x)
 
 
 def test_the_arguments_of_scatters_are_kept() -> None:
@@ -210,8 +236,11 @@ def test_sorts_of_whole_arrays_are_left_alone() -> None:
     def search(x: Any, value: Any) -> Any:
         return gnp.searchsorted(gnp.sort(x), value)
 
-    for dtype in (np.int64, f64, i32, f32):
-        assert_same(search, np.array([3, 1, 2, 5, 4], dtype), np.array(2, dtype))
+    calls: dict[str, Call] = {
+        dtype.__name__: (search, (np.array([3, 1, 2, 5, 4], dtype), np.array(2, dtype)))
+        for dtype in (np.int64, f64, i32, f32)
+    }
+    assert_all_same(calls)
 
 
 def test_exported_programs_keep_the_kernels() -> None:

@@ -17,6 +17,7 @@ from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
+from tests.backends.iree.joined import Call, check_joined
 from tests.tolerance import assert_near
 
 STORED: dict[str, Callable[[Any], Any]] = {
@@ -70,25 +71,24 @@ def test_processors_fuse_them() -> None:
     assert _barriers(iree_backend("cpu"), STORED["quotients by sums of columns"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("function", "barriers"),
-    [
-        (lambda x: gnp.zeros((64, 32)) * x[0, 0] + (x[:, :4] * 2).sum(1), 1),
-        (lambda x: gnp.zeros((3, 64, 32)) + gnp.sqrt(x.max(1)) * x[0, 0], 1),
-        (lambda x: gnp.zeros((64, 32)) * x[0, 0] + gnp.argmin(x, 1), 1),
-        (lambda x: gnp.zeros((32, 64)) * x[0, 0] + x.sum(1)[:, None], 0),  # as in a softmax
-        (lambda x: x / x.sum(0), 0),  # no more elements than are read
-        (lambda x: x.sum(0) * 2, 0),
-        (lambda x: gnp.zeros((64, 32)) * x[0, 0] + x[0] * 2, 0),  # nothing is reduced
-    ],
-)
-def test_processors_store_reductions_that_rows_of_larger_arrays_read(
-    function: Callable[[Any], Any], barriers: int
-) -> None:
-    assert _barriers(iree_backend("cpu"), function) == barriers
+# Functions, and how many barriers they get on processors.
+READ_BY_ROWS: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "sums": (lambda x: gnp.zeros((64, 32)) * x[0, 0] + (x[:, :4] * 2).sum(1), 1),
+    "maxima": (lambda x: gnp.zeros((3, 64, 32)) + gnp.sqrt(x.max(1)) * x[0, 0], 1),
+    "positions": (lambda x: gnp.zeros((64, 32)) * x[0, 0] + gnp.argmin(x, 1), 1),
+    "as in a softmax": (lambda x: gnp.zeros((32, 64)) * x[0, 0] + x.sum(1)[:, None], 0),
+    "no more elements than are read": (lambda x: x / x.sum(0), 0),
+    "a row": (lambda x: x.sum(0) * 2, 0),
+    "nothing is reduced": (lambda x: gnp.zeros((64, 32)) * x[0, 0] + x[0] * 2, 0),
+}
+
+
+def test_processors_store_reductions_that_rows_of_larger_arrays_read() -> None:
+    for name, (function, barriers) in READ_BY_ROWS.items():
+        assert _barriers(iree_backend("cpu"), function) == barriers, name
     x = np.random.default_rng(0).uniform(1, 2, (32, 32)).astype(np.float32)
-    (expected,) = Evaluator(_parsed(_text(function, x)))("main", x)
-    assert_near(gn.jit(function)(x), np.asarray(expected), ROUNDINGS)
+    calls: dict[str, Call] = {name: (f, (x,)) for name, (f, _) in READ_BY_ROWS.items()}
+    check_joined(calls, lambda found, expected: assert_near(found, expected, ROUNDINGS))
 
 
 @pytest.mark.vulkan
