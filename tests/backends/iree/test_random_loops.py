@@ -80,14 +80,16 @@ def group(n: int, quick: int) -> Any:
     return n if n < quick else pytest.param(n, marks=pytest.mark.slow)
 
 
-@pytest.fixture(params=["numbers", "arrays", "host"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small loops become kernels of scalar or vector code, or stay on the host like large ones."""
-    if request.param != "numbers":
+# Small loops become kernels of scalar or vector code, or stay on the host like large ones.
+WAYS = ("numbers", "arrays", "host")
+
+
+def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all loops go one way."""
+    if way != "numbers":
         monkeypatch.setattr(kernel_code, "_BUDGET", -1)
-    if request.param == "host":
+    if way == "host":
         monkeypatch.setattr(emitter, "MOST_OPS", -1)
-    return str(request.param)
 
 
 def check_random(seeds: Sequence[int], takes: str, gives: str, **traits: bool) -> None:
@@ -103,9 +105,24 @@ def check_random(seeds: Sequence[int], takes: str, gives: str, **traits: bool) -
 
 
 # 54: a branch that returns a number and an offset, and a copy of a literal that is read again.
-@pytest.mark.parametrize("number", [54, *(group(n, 0) for n in range(70) if n != 54)])
-def test_scans_and_branches_with_updates(number: int, way: str) -> None:
+# By default in all ways; the other programs go one way each, and the exhaustive tests the others.
+@pytest.mark.parametrize(
+    ("number", "way"),
+    [
+        *((54, way) for way in WAYS),
+        *(
+            pytest.param(n, way, marks=pytest.mark.slow if n % 3 == k else pytest.mark.exhaustive)
+            for n in range(70)
+            if n != 54
+            for k, way in enumerate(WAYS)
+        ),
+    ],
+)
+def test_scans_and_branches_with_updates(
+    number: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Carries that pass through, swap, are constant, or are updated in place and read again."""
+    take(way, monkeypatch)
     check_random(range(TOGETHER * number, TOGETHER * (number + 1)), TAKES, GIVES, loops=False)
 
 

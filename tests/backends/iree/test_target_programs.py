@@ -78,12 +78,22 @@ _PARTS = 5
 
 
 def _cases() -> list[Any]:
-    """The first target's quick programs; the other ones are slow tests."""
+    """The first target's quick programs; the other ones are slow tests.
+
+    Machines that hardly differ have a different part of the programs each; the others are
+    exhaustive tests.
+    """
+
+    def mark(target: str, number: int, program: str) -> Any:
+        if target in ALIKE and number % _PARTS != ALIKE.index(target):
+            return pytest.mark.exhaustive
+        return () if program in QUICK and target == GPUS[0] else pytest.mark.slow
+
     return [
-        pytest.param(t, p, marks=[] if p in QUICK and t == GPUS[0] else [pytest.mark.slow])
-        for t in (*GPUS, *AVX512, "graviton3")
-        for p in PROGRAMS
-        if p not in FACTORIZATIONS
+        pytest.param(target, program, marks=mark(target, number, program))
+        for target in (*GPUS, *ALIKE)
+        for number, program in enumerate(PROGRAMS)
+        if program not in FACTORIZATIONS
     ]
 
 
