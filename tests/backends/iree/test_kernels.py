@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(
     find_linker().kind == "none", reason="without a linker programs are compiled whole"
 )
 
-WIDTH, DEPTH = 16, 3
+WIDTH, DEPTH = 16, 2
 
 
 def network(activations: tuple[Callable[[Any], Any], ...], width: int = WIDTH) -> Any:
@@ -95,6 +95,14 @@ def whole(monkeypatch: pytest.MonkeyPatch, function: Any, *given: Any) -> list[n
         return values_of(function, *given)
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> list[np.ndarray]:
+    """The results of a step whose program is compiled whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GNOMON_CACHE_DIR", str(tmp_path_factory.mktemp("whole")))
+        return whole(patch, step_of("ts"), *arguments())
+
+
 def test_byte_strings_are_packed() -> None:
     parts = [b"", b"one", b"\0" * 9]
     assert unpack(pack(parts)) == parts
@@ -104,9 +112,9 @@ def test_byte_strings_are_packed() -> None:
 def test_results_are_those_of_the_whole_program(
     folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = whole(monkeypatch, step_of("tst"), *arguments())
+    expected = whole(monkeypatch, step_of("ts"), *arguments())
     assert counts() == []
-    assert_equal(values_of(step_of("tst"), *arguments()), expected)
+    assert_equal(values_of(step_of("ts"), *arguments()), expected)
     ((kernels, known),) = counts()
     assert kernels >= 4 and known == 0
 
@@ -120,9 +128,9 @@ def test_programs_that_call_the_library(
     monkeypatch.setattr(library_products, "SMALLEST_ITEM", 1)
     monkeypatch.setattr(library_products, "NARROWEST", 1)
     monkeypatch.setattr(library_products, "SHORTEST", 1)
-    expected = whole(monkeypatch, step_of("tst"), *arguments())
-    assert_equal(values_of(step_of("tst"), *arguments()), expected)
-    values_of(step_of("tst"), *arguments(batch=12))
+    expected = whole(monkeypatch, step_of("ts"), *arguments())
+    assert_equal(values_of(step_of("ts"), *arguments()), expected)
+    values_of(step_of("ts"), *arguments(batch=12))
     (kernels, known), (_, shared) = counts()
     assert kernels >= 4 and known == 0 < shared
 
@@ -154,61 +162,60 @@ def test_programs_with_several_kernels_of_the_library(
 def test_an_edit_of_one_layer_compiles_its_kernels_alone(
     folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values_of(step_of("sst"), *arguments())
-    found = values_of(step_of("stt"), *arguments())
+    values_of(step_of("ss"), *arguments())
+    found = values_of(step_of("st"), *arguments())
     _, (kernels, known) = counts()
     assert 0 < known < kernels
-    assert_equal(found, whole(monkeypatch, step_of("stt"), *arguments()))
+    assert_equal(found, whole(monkeypatch, step_of("st"), *arguments()))
 
 
 def test_a_program_finds_all_of_its_kernels(folder: Path, counts: Any) -> None:
-    expected = values_of(step_of("tst"), *arguments())
+    expected = values_of(step_of("ts"), *arguments())
     cache = ExecutableCache(folder / "executables")
     # The executable is written last, before the entry that leads to it from the traced program.
     for newest in cache.entries()[-2:]:
         cache.remove(newest.key)
-    assert_equal(values_of(step_of("tst"), *arguments()), expected)
+    assert_equal(values_of(step_of("ts"), *arguments()), expected)
     (kernels, _), (again, known) = counts()
     assert known == again == kernels
 
 
-@pytest.mark.parametrize("damage", ["cut", "removed"])
-def test_damaged_entries_are_compiled_again(folder: Path, counts: Any, damage: str) -> None:
-    expected = values_of(step_of("tst"), *arguments())
-    files = [path for path in (folder / "executables").rglob("*") if path.is_file()]
-    # The batches of kernels, and the program itself.
-    large = [path for path in files if path.stat().st_size > 4096]
-    assert len(large) >= 2
-    for path in large:
-        if damage == "cut":
-            path.write_bytes(path.read_bytes()[:-1])
-        else:
-            path.unlink()
-    assert_equal(values_of(step_of("tst"), *arguments()), expected)
-    _, (_, known) = counts()
-    assert known == 0
+def test_damaged_entries_are_compiled_again(folder: Path, counts: Any) -> None:
+    expected = values_of(step_of("ts"), *arguments())
+    for damage in ("cut", "removed"):
+        files = [path for path in (folder / "executables").rglob("*") if path.is_file()]
+        # The batches of kernels, and the program itself.
+        large = [path for path in files if path.stat().st_size > 4096]
+        assert len(large) >= 2
+        for path in large:
+            if damage == "cut":
+                path.write_bytes(path.read_bytes()[:-1])
+            else:
+                path.unlink()
+        assert_equal(values_of(step_of("ts"), *arguments()), expected)
+        *_, (_, known) = counts()
+        assert known == 0, damage
+    assert len(counts()) == 3
 
 
 def test_without_a_cache_kernels_are_compiled_apart(
-    counts: Any, monkeypatch: pytest.MonkeyPatch
+    trained: list[np.ndarray], counts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GNOMON_CACHE", "0")
-    expected = whole(monkeypatch, step_of("tts"), *arguments())
     for _ in range(2):
-        assert_equal(values_of(step_of("tts"), *arguments()), expected)
+        assert_equal(values_of(step_of("ts"), *arguments()), trained)
     assert [known for _, known in counts()] == [0, 0]
 
 
 @pytest.mark.parametrize("cores", [1, 3])
 def test_several_processes_compile(
-    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch, cores: int
+    folder: Path, trained: list[np.ndarray], monkeypatch: pytest.MonkeyPatch, cores: int
 ) -> None:
-    expected = whole(monkeypatch, step_of("sts"), *arguments())
     monkeypatch.setattr(kernel_cache, "available_cores", lambda: cores)
     monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
     monkeypatch.setattr(kernel_cache, "_HELPERS", [])
     try:
-        assert_equal(values_of(step_of("sts"), *arguments()), expected)
+        assert_equal(values_of(step_of("ts"), *arguments()), trained)
         assert len(kernel_cache._HELPERS) == cores - 1
         assert all(process.pid for process in kernel_cache._HELPERS)
     finally:
@@ -233,7 +240,7 @@ def test_helpers_start_while_the_program_is_planned(
     monkeypatch.setattr(kernel_cache, "available_cores", lambda: 2)
     monkeypatch.setattr(kernel_cache, "_HELPERS", [])
     try:
-        values_of(step_of("tst"), *arguments())
+        values_of(step_of("ts"), *arguments())
         assert events[-2:] == ["start", "provide"]
     finally:
         kernel_cache.stop_helpers()
@@ -255,24 +262,24 @@ def test_batches_become_smaller(count: int, processes: int) -> None:
 
 
 def test_a_program_is_compiled_whole_where_a_helper_dies(
-    folder: Path, counts: Any, monkeypatch: pytest.MonkeyPatch
+    folder: Path, trained: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Dying(kernel_cache.CompilerProcess):
         def request(self, *_: Any) -> Any:
             raise kernel_cache.ProcessDiedError(-11, "")
 
-    expected = whole(monkeypatch, step_of("tss"), *arguments())
     monkeypatch.setattr(kernel_cache, "available_cores", lambda: 2)
     monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
     monkeypatch.setattr(kernel_cache, "_HELPERS", [Dying()])
-    assert_equal(values_of(step_of("tss"), *arguments()), expected)
+    assert_equal(values_of(step_of("ts"), *arguments()), trained)
 
 
 def test_kernels_that_do_not_link_are_compiled_with_their_program(
-    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    trained: list[np.ndarray],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = whole(monkeypatch, step_of("sss"), *arguments())
-
     def spoil(packed: list[bytes]) -> bytes:
         name, code, *frames = unpack(packed[0])
         spoiled = pack([name, b"no object" + code[9:], *frames])
@@ -285,7 +292,7 @@ def test_kernels_that_do_not_link_are_compiled_with_their_program(
         return header, spoil(unpack(batches))
 
     monkeypatch.setattr(kernel_cache.Kernels, "provide", spoiled)
-    assert_equal(values_of(step_of("sss"), *arguments()), expected)
+    assert_equal(values_of(step_of("ts"), *arguments()), trained)
     assert any("do not link" in record.message for record in caplog.records)
 
 
@@ -293,7 +300,7 @@ def test_processes_share_kernels(folder: Path) -> None:
     code = (
         "import sys, numpy as np, gnomon\n"
         "from tests.backends.iree.test_kernels import arguments, step_of, values_of\n"
-        "print(b''.join(v.tobytes() for v in values_of(step_of('ttt'), *arguments())).hex())\n"
+        "print(b''.join(v.tobytes() for v in values_of(step_of('tt'), *arguments())).hex())\n"
     )
     root = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": str(root)}
@@ -316,7 +323,7 @@ def test_programs_for_other_machines_are_compiled_whole() -> None:
 
 
 def test_the_compiler_shows_kernels_by_their_names(folder: Path, counts: Any) -> None:
-    artifact = gnomon.jit(step_of("tst")).lower(*arguments())._artifact
+    artifact = gnomon.jit(step_of("ts")).lower(*arguments())._artifact
     (assembly,) = iree_backend("cpu").emit(artifact, "asm").values()
     assert assembly.count(b"main_dispatch") > 4
     assert counts() == []
@@ -357,7 +364,7 @@ def test_a_kernel_that_writes_at_a_fixed_and_at_a_computed_position(
 def test_the_processes_are_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_cache, "available_cores", lambda: 2)
     monkeypatch.setattr(kernel_cache, "_KERNELS_FOR_A_PROCESS", 2)
-    values_of(step_of("tss"), *arguments(batch=4))
+    values_of(step_of("ts"), *arguments(batch=4))
     assert kernel_cache._HELPERS and kernel_cache._HELPERS[0].pid
     shutdown()
     assert all(process.pid is None for process in kernel_cache._HELPERS)
