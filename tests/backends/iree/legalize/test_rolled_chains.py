@@ -148,9 +148,22 @@ FUNCTIONS = (
 DTYPES = ("float32", "float16", "float64")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+# Each function in f32, and in turn in one of the others.
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        pytest.param(
+            function,
+            dtype,
+            id=f"{function.__name__}-{dtype}",
+            marks=pytest.mark.slow
+            if dtype in ("float32", DTYPES[1 + k % 2])
+            else pytest.mark.exhaustive,
+        )
+        for k, function in enumerate(FUNCTIONS)
+        for dtype in DTYPES
+    ],
+)
 def test_chains_of_each_function(function: Callable[..., Any], dtype: str) -> None:
     """Also under `vmap`, and of a view, a scalar and an empty array."""
 
