@@ -7,7 +7,8 @@ differ by a few units in the last place. If JAX raises, gnomon must raise an err
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -149,8 +150,14 @@ def check(
     **kwargs: Any,
 ) -> None:
     """Call both functions with the same arguments (arrays of JAX), and compare the outcomes."""
-    expected, their_error = outcome(theirs, args, kwargs)
-    got, our_error = outcome(ours, to_gnomon(args), to_gnomon(kwargs))
+    got = outcome(ours, to_gnomon(args), to_gnomon(kwargs))
+    _compare(got, outcome(theirs, args, kwargs), ulps, weak, scale, together)
+
+
+def _compare(
+    ours: Pair, theirs: Pair, ulps: float, weak: bool, scale: float, together: bool
+) -> None:
+    (got, our_error), (expected, their_error) = ours, theirs
     if their_error is not None:
         assert our_error is not None, (
             f"no error where JAX raises {type(their_error).__name__}: {their_error}\ngot {got!r}"
@@ -164,6 +171,66 @@ def check(
     if our_error is not None:
         raise our_error
     assert_same(got, expected, ulps, weak, scale, together)
+
+
+@contextmanager
+def checks_in_one_program() -> Iterator[Callable[..., None]]:
+    """Give a function like `check` whose calls are collected, and compared at the end of the block.
+
+    JAX compiles them as one program, which takes a small part of the time of one program for each.
+    The arrays among their arguments are parameters of that program, so they may not be needed as
+    numbers while JAX traces. All differences are reported together.
+
+    Example:
+      >>> with checks_in_one_program() as check:
+      ...     check(gn.lax.sin, jax.lax.sin, jnp.ones(3), ulps=2)
+      ...     check(gn.lax.neg, jax.lax.neg, jnp.ones(3))
+    """
+    calls: list[tuple[Callable[..., Any], Callable[..., Any], Any, Any, dict[str, Any]]] = []
+
+    def collect(
+        ours: Callable[..., Any],
+        theirs: Callable[..., Any],
+        *args: Any,
+        ulps: float = 0.0,
+        weak: bool = True,
+        scale: float = 0.0,
+        together: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        how = {"ulps": ulps, "weak": weak, "scale": scale, "together": together}
+        calls.append((ours, theirs, args, kwargs, how))
+
+    yield collect
+    expected = outcomes_in_one_program([call[1:4] for call in calls])
+    failures = []
+    for (ours, theirs, args, kwargs, how), pair in zip(calls, expected, strict=True):
+        try:
+            _compare(outcome(ours, to_gnomon(args), to_gnomon(kwargs)), pair, **how)
+        except Exception as error:
+            name = getattr(theirs, "__name__", repr(theirs))
+            given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+            failures.append(f"{name}({given}): {type(error).__name__}: {error}")
+    assert not failures, "\n\n".join(failures)
+
+
+def outcomes_in_one_program(calls: list[tuple[Callable[..., Any], Any, Any]]) -> list[Pair]:
+    """The outcomes of calls of JAX, all of which are traced and compiled together."""
+    leaves, tree = jax.tree.flatten([call[1:] for call in calls])
+    # The same array is one parameter, so what several calls compute from it is computed once.
+    arrays = {id(leaf): leaf for leaf in leaves if isinstance(leaf, jax.Array)}
+    pairs: list[Pair] = []
+
+    def program(arrays: dict[int, Any]) -> list[Any]:
+        given = tree.unflatten([arrays.get(id(leaf), leaf) for leaf in leaves])
+        pairs[:] = [outcome(call[0], *a) for call, a in zip(calls, given, strict=True)]
+        return [x for x in jax.tree.leaves(pairs) if isinstance(x, jax.core.Tracer)]
+
+    try:
+        computed = iter(jax.jit(program)(arrays))
+    except Exception:  # of a call that is refused when it is lowered, which each is now for itself
+        return [outcome(*call) for call in calls]
+    return jax.tree.map(lambda x: next(computed) if isinstance(x, jax.core.Tracer) else x, pairs)
 
 
 def weakly(value: Any, shape: tuple[int, ...] = ()) -> jax.Array:
