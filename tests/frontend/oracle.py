@@ -178,8 +178,7 @@ def checks_in_one_program() -> Iterator[Callable[..., None]]:
     """Give a function like `check` whose calls are collected, and compared at the end of the block.
 
     JAX compiles them as one program, which takes a small part of the time of one program for each.
-    The arrays among their arguments are parameters of that program, so they may not be needed as
-    numbers while JAX traces. All differences are reported together.
+    All differences are reported together.
 
     Example:
       >>> with checks_in_one_program() as check:
@@ -215,7 +214,11 @@ def checks_in_one_program() -> Iterator[Callable[..., None]]:
 
 
 def outcomes_in_one_program(calls: list[tuple[Callable[..., Any], Any, Any]]) -> list[Pair]:
-    """The outcomes of calls of JAX, all of which are traced and compiled together."""
+    """The outcomes of calls of JAX, all of which are traced and compiled together.
+
+    Arrays among the arguments are parameters of the program. Calls for which their numbers must be
+    known are evaluated one by one.
+    """
     leaves, tree = jax.tree.flatten([call[1:] for call in calls])
     # The same array is one parameter, so what several calls compute from it is computed once.
     arrays = {id(leaf): leaf for leaf in leaves if isinstance(leaf, jax.Array)}
@@ -230,7 +233,12 @@ def outcomes_in_one_program(calls: list[tuple[Callable[..., Any], Any, Any]]) ->
         computed = iter(jax.jit(program)(arrays))
     except Exception:  # of a call that is refused when it is lowered, which each is now for itself
         return [outcome(*call) for call in calls]
-    return jax.tree.map(lambda x: next(computed) if isinstance(x, jax.core.Tracer) else x, pairs)
+    pairs = jax.tree.map(lambda x: next(computed) if isinstance(x, jax.core.Tracer) else x, pairs)
+    unknown = jax.errors.JAXTypeError, jax.errors.JAXIndexError
+    return [
+        outcome(*call) if isinstance(pair[1], unknown) else pair
+        for call, pair in zip(calls, pairs, strict=True)
+    ]
 
 
 def weakly(value: Any, shape: tuple[int, ...] = ()) -> jax.Array:
