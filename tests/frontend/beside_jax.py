@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ import jax
 import numpy as np
 
 import gnomon
-from tests.frontend.oracle import kind
+from tests.frontend.oracle import kind, outcome, outcomes_in_one_program
 from tests.tolerance import assert_each_near
 
 Program = Callable[[Any], Any]
@@ -32,23 +31,26 @@ def _namespace(library: Any) -> SimpleNamespace:
 OURS, THEIRS = _namespace(gnomon), _namespace(jax)
 
 
-def _result(program: Program, namespace: Any) -> tuple[Any, Exception | None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return program(namespace), None
-        except Exception as error:
-            return None, error
+def _of_jax(program: Program) -> tuple[Any, Exception | None]:
+    """The outcome by JAX, which compiles the program as one, unless it needs numbers or fails.
+
+    Op by op, JAX compiles each op for each type.
+    """
+    ((result, error),) = outcomes_in_one_program([(program, (THEIRS,), {})])
+    return (result, None) if error is None else outcome(program, (THEIRS,), {})
 
 
-def check_program(program: Program, ulps: float = 8.0, scale: float = 1.0) -> None:
+def check_program(
+    program: Program, ulps: float = 8.0, scale: float = 1.0, op_by_op: bool = False
+) -> None:
     """Run a program with both libraries, and compare results or kinds of errors.
 
     Arrays must agree in shape, dtype and weak type, and in values to ``ulps`` units at the size of
-    each value, or at ``scale`` if that is larger; everything else must be equal.
+    each value, or at ``scale`` if that is larger; everything else must be equal. With ``op_by_op``,
+    JAX does not compile the program as one, whose constants XLA would fold.
     """
-    expected, their_error = _result(program, THEIRS)
-    found, our_error = _result(program, OURS)
+    expected, their_error = outcome(program, (THEIRS,), {}) if op_by_op else _of_jax(program)
+    found, our_error = outcome(program, (OURS,), {})
     if their_error is not None:
         assert our_error is not None, f"got {found!r} where JAX raises {their_error!r}"
         assert kind(our_error) is kind(their_error), f"{our_error!r} instead of {their_error!r}"
