@@ -32,24 +32,22 @@ OURS, THEIRS = _namespace(gnomon), _namespace(jax)
 
 
 def _of_jax(program: Program) -> tuple[Any, Exception | None]:
-    """The outcome by JAX, which compiles the program as one, unless it needs numbers or fails.
-
-    Op by op, JAX compiles each op for each type.
-    """
+    """The outcome by JAX, which compiles the program as one, unless it needs numbers or fails."""
     ((result, error),) = outcomes_in_one_program([(program, (THEIRS,), {})])
     return (result, None) if error is None else outcome(program, (THEIRS,), {})
 
 
 def check_program(
-    program: Program, ulps: float = 8.0, scale: float = 1.0, op_by_op: bool = False
+    program: Program, ulps: float = 8.0, scale: float = 1.0, compiled: bool = False
 ) -> None:
     """Run a program with both libraries, and compare results or kinds of errors.
 
     Arrays must agree in shape, dtype and weak type, and in values to ``ulps`` units at the size of
-    each value, or at ``scale`` if that is larger; everything else must be equal. With ``op_by_op``,
-    JAX does not compile the program as one, whose constants XLA would fold.
+    each value, or at ``scale`` if that is larger; everything else must be equal. If
+    ``compiled``, JAX compiles the program as one where it can, which takes less time unless many
+    programs share their ops; XLA folds its constants.
     """
-    expected, their_error = outcome(program, (THEIRS,), {}) if op_by_op else _of_jax(program)
+    expected, their_error = _of_jax(program) if compiled else outcome(program, (THEIRS,), {})
     found, our_error = outcome(program, (OURS,), {})
     if their_error is not None:
         assert our_error is not None, f"got {found!r} where JAX raises {their_error!r}"
