@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,13 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from tests.frontend.oracle import assert_trees_close, check, sample, to_gnomon
+from tests.frontend.oracle import (
+    assert_trees_close,
+    check,
+    checks_in_one_program,
+    sample,
+    to_gnomon,
+)
 
 # Sums of some twenty products round as often, by half a unit each time, in both libraries.
 CLOSE: dict[str, Any] = {"ulps": 16.0, "together": True}
@@ -80,19 +87,25 @@ def close(ours: Any, theirs: Any, count: int) -> None:
 def test_random_convolutions(seed: int) -> None:
     rng, lhs, rhs, kwargs = draw(seed)
     ours, theirs = pair(kwargs)
-    out, pullback = jax.vjp(theirs, lhs, rhs)
-    cotangent = jnp.asarray(rng.normal(size=out.shape).astype("f4"))
+    axes = [(0, 0), (-1, None), (None, 1)][seed % 3]
+    stacks = [
+        jnp.asarray(v if axis is None else np.stack([v, 2 * v], axis))
+        for v, axis in zip(map(np.asarray, (lhs, rhs)), axes, strict=True)
+    ]
+    shape = jax.eval_shape(theirs, lhs, rhs).shape
+    cotangent = jnp.asarray(rng.normal(size=shape).astype("f4"))
+
+    @jax.jit
+    def of_jax(lhs: Any, rhs: Any, cotangent: Any, stacks: Any) -> Any:
+        out, pullback = jax.vjp(theirs, lhs, rhs)
+        return out, pullback(cotangent), jax.vmap(theirs, axes)(*stacks)
+
+    out, cotangents, batch = of_jax(lhs, rhs, cotangent, stacks)
     x, w, ct = to_gnomon((lhs, rhs, cotangent))
     actual, actual_pullback = gn.vjp(ours, x, w)
     close(actual, out, rhs.size)
-    close(actual_pullback(ct), pullback(cotangent), out.size)
-    axes = [(0, 0), (-1, None), (None, 1)][seed % 3]
-    stacks = [
-        x if axis is None else jnp.stack([x, 2 * x], axis)
-        for x, axis in zip((lhs, rhs), axes, strict=True)
-    ]
-    mapped = gn.vmap(ours, axes)(*to_gnomon(stacks))
-    close(mapped, jax.vmap(theirs, axes)(*stacks), rhs.size)
+    close(actual_pullback(ct), cotangents, out.size)
+    close(gn.vmap(ours, axes)(*to_gnomon(stacks)), batch, rhs.size)
 
 
 def test_compiled_convolutions_equal_evaluated_ones() -> None:
@@ -131,38 +144,29 @@ X, KERNEL = sample("float32", (2, 8, 9, 3), 1), sample("float32", (3, 2, 3, 4), 
 NUMBERS = ("NHWC", "HWIO", "NHWC")
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID", "SAME_LOWER", [(1, 2), (0, 1)]])
-def test_padding_by_name_and_by_size(padding: Any) -> None:
-    kwargs = {"padding": padding, "dimension_numbers": NUMBERS, "rhs_dilation": (2, 1)}
-    check(
-        lax.conv_general_dilated,
-        jax.lax.conv_general_dilated,
-        X,
-        KERNEL,
-        (2, 1),
-        **CLOSE,
-        **kwargs,
-    )
-    for kwargs in (
-        {},
-        {"transpose_kernel": True},
-        {"rhs_dilation": (1, 2)},
-        {"use_consistent_padding": True},
-    ):
-        kernel = KERNEL.swapaxes(2, 3) if kwargs.get("transpose_kernel") else KERNEL
-        check(
-            lax.conv_transpose,
-            jax.lax.conv_transpose,
-            X,
-            kernel,
-            (3, 2),
-            padding,
-            **CLOSE,
-            **kwargs,
-        )
+def test_padding_by_name_and_by_size() -> None:
+    with checks_in_one_program() as check:
+        for padding in ("SAME", "VALID", "SAME_LOWER", [(1, 2), (0, 1)]):
+            kwargs = {"padding": padding, "dimension_numbers": NUMBERS, "rhs_dilation": (2, 1)}
+            functions = lax.conv_general_dilated, jax.lax.conv_general_dilated
+            check(*functions, X, KERNEL, (2, 1), **CLOSE, **kwargs)
+            for kwargs in (
+                {},
+                {"transpose_kernel": True},
+                {"rhs_dilation": (1, 2)},
+                {"use_consistent_padding": True},
+            ):
+                kernel = KERNEL.swapaxes(2, 3) if kwargs.get("transpose_kernel") else KERNEL
+                functions = lax.conv_transpose, jax.lax.conv_transpose
+                check(*functions, X, kernel, (3, 2), padding, **CLOSE, **kwargs)
 
 
 def test_special_cases() -> None:
+    with checks_in_one_program() as check:
+        _check_special_cases(check)
+
+
+def _check_special_cases(check: Callable[..., None]) -> None:
     x, kernel = sample("float32", (2, 3, 7, 6), 3), sample("float32", (4, 3, 2, 3), 4)
     check(lax.conv, jax.lax.conv, x, kernel, (1, 2), "SAME", **CLOSE)
     general = (x, kernel, (1, 2), ((1, 0), (2, 2)), (2, 1), (1, 2))
@@ -292,7 +296,7 @@ def test_bools_are_convolved_as_conditions() -> None:
             lax.conv_general_dilated(x, w, (2,), "VALID"),
         )
 
-    theirs = both(jax.lax, line, kernel)
+    theirs = jax.jit(partial(both, jax.lax))(line, kernel)
     x, w = to_gnomon((line, kernel))
     for ours in (both(gn.lax, x, w), gn.jit(partial(both, gn.lax))(x, w)):
         for a, b in zip(ours, theirs, strict=True):
