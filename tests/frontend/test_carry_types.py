@@ -8,10 +8,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
+from tests.frontend.oracle import Pair, kind, outcome, outcomes_in_one_program
 
 # Functions from a module like jax.numpy to a number of each kind.
 KINDS: dict[str, Callable[[Any], Any]] = {
@@ -46,24 +48,29 @@ FORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
-def _outcome(call: Callable[[], Any]) -> Any:
-    try:
-        return [
-            (str(x.dtype), bool(x.weak_type), complex(x)) for x in jax.tree_util.tree_leaves(call())
-        ]
-    except TypeError:
-        return "TypeError"
+def _described(pair: Pair) -> Any:
+    """The types and values of results, or the kind of an error."""
+    result, error = pair
+    if error is not None:
+        return kind(error).__name__
+    leaves = jax.tree_util.tree_leaves(result)
+    return [(str(x.dtype), bool(x.weak_type), np.asarray(x, complex).tolist()) for x in leaves]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_types_are_those_of_jax(form: str) -> None:
-    f = FORMS[form]
+    pairs = list(itertools.product(KINDS, KINDS))
+
+    def call(pair: tuple[str, str], m: Any, n: Any) -> Any:
+        a, b = pair
+        return FORMS[form](m, KINDS[a](n), KINDS[b](n))
+
+    expected = outcomes_in_one_program([(call, (pair, jax, jnp), {}) for pair in pairs])
     different = []
-    for a, b in itertools.product(KINDS, KINDS):
-        ours = _outcome(lambda a=a, b=b: f(gn, KINDS[a](gnp), KINDS[b](gnp)))  # type: ignore[misc]
-        theirs = _outcome(lambda a=a, b=b: f(jax, KINDS[a](jnp), KINDS[b](jnp)))  # type: ignore[misc]
+    for pair, of_jax in zip(pairs, expected, strict=True):
+        ours, theirs = _described(outcome(call, (pair, gn, gnp), {})), _described(of_jax)
         if ours != theirs:
-            different.append(f"{a}, {b}: {ours}, JAX gives {theirs}")
+            different.append(f"{pair}: {ours}, JAX gives {theirs}")
     assert not different, "\n".join(different)
 
 
