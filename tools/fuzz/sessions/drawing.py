@@ -222,9 +222,16 @@ def _applies(derivation: Derivation, function: Function) -> bool:
         return False  # An exported function is for one type; a compiled one cannot be traced.
     if function.order + derivation.order > _MAX_ORDER:
         return False
+    if derivation.devices and "with_vmap(" in function.meaning and _is_reverse(function):
+        return False  # A rule for `vmap` has no reverse mode, but on devices no such rule is used.
     if derivation.redefines:
         return function.rule is not None and function.rule[0] == derivation.redefines
     return not (derivation.pickles is True and not function.pickles)
+
+
+def _is_reverse(function: Function) -> bool:
+    """Whether a function is differentiated in reverse mode."""
+    return any(f"{name}(" in function.meaning for name in _REVERSE)
 
 
 def _derived(derivation: Derivation, name: str, f: Function, other: str, g: Function) -> Function:
@@ -252,5 +259,6 @@ def _derived(derivation: Derivation, name: str, f: Function, other: str, g: Func
     )
 
 
+_REVERSE = ("gn.grad", "gn.value_and_grad", "gn.hessian", "pulled")
 # Derivations whose result is of the class of the function.
 _SAME_CLASS = ("copied({f})", "deeply_copied({f})", "pickled({f})")
