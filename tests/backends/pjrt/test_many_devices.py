@@ -92,42 +92,43 @@ def agree(found: Any, expected: Any) -> bool:
     return bool(found == expected)
 
 
-def programs_of(module: Any, names: Any) -> dict[str, str]:
-    """Programs that a module of tests compares with JAX's."""
-    table = module.__name__.rpartition("test_")[2]
-    return {f"{table}: {name}": module.COMPARISON.programs[name] for name in names}
-
-
-TABLES = {
-    **programs_of(test_sharded_arrays, test_sharded_arrays.VALUES),
-    **programs_of(test_mapped_shardings, test_mapped_shardings.PROGRAMS),
-    **programs_of(test_pmap, [n for n, text in test_pmap.VALUES.items() if "cpu" not in text]),
+# The programs of modules of tests, which compare them with JAX's.
+TABLES: dict[Any, Any] = {
+    test_sharded_arrays: test_sharded_arrays.VALUES,
+    test_mapped_shardings: test_mapped_shardings.PROGRAMS,
+    test_pmap: [name for name, text in test_pmap.VALUES.items() if "cpu" not in text],
 }
-
-SLOW_TABLES = {
-    **programs_of(test_explicit_shardings, test_explicit_shardings.PROGRAMS),
-    **programs_of(test_shard_map, test_shard_map.VALUES),
-    **programs_of(test_shard_map_nesting, test_shard_map_nesting.CASES),
+SLOW_TABLES: dict[Any, Any] = {
+    test_explicit_shardings: test_explicit_shardings.PROGRAMS,
+    test_shard_map: test_shard_map.VALUES,
+    test_shard_map_nesting: test_shard_map_nesting.CASES,
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_as_on_the_host(name: str, eight: Any, request: pytest.FixtureRequest) -> None:
-    check_as_on_the_host(TABLES[name], request)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW_TABLES)
-def test_more_as_on_the_host(name: str, eight: Any, request: pytest.FixtureRequest) -> None:
-    check_as_on_the_host(SLOW_TABLES[name], request)
-
-
-def check_as_on_the_host(program: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        *(pytest.param(*one, id=one[0].__name__) for one in TABLES.items()),
+        *(
+            pytest.param(*one, id=one[0].__name__, marks=pytest.mark.slow)
+            for one in SLOW_TABLES.items()
+        ),
+    ],
+)
+def test_as_on_the_host(
+    module: Any, names: Any, eight: Any, request: pytest.FixtureRequest
+) -> None:
+    """All programs of a module on the host, and then all on the plugin, which share ops."""
+    programs = {name: module.COMPARISON.programs[name] for name in names}
     with eight_devices():
-        expected = neutral(outcome("gnomon", program))
+        expected = {name: neutral(outcome("gnomon", text)) for name, text in programs.items()}
     request.getfixturevalue("on_plugin")
-    found = neutral(outcome("gnomon", program))
-    assert agree(found, expected), (found, expected)
+    problems = {}
+    for name, text in programs.items():
+        found = neutral(outcome("gnomon", text))
+        if not agree(found, expected[name]):
+            problems[name] = f"{found} instead of {expected[name]}"
+    report(problems)
 
 
 # --------------------------------------------------------------------------- a table of programs
