@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -380,25 +382,54 @@ def shape_of(text, values):
     return tuple(eval(n, dict(values)) for n in text.split(","))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name) -> None:
-    """One program agrees with JAX at every size, also after serialization."""
-    make, texts = PROGRAMS[name]
-    exported = export.export(gn.jit(make(OURS)))(*specs(export, gn.ShapeDtypeStruct, texts))
-    theirs = jax.eval_shape(make(THEIRS), *specs(jax_export, jax.ShapeDtypeStruct, texts))
-    found = [(str(a.shape), a.dtype) for a in exported.out_avals]
-    assert found == [(str(a.shape), a.dtype) for a in jax.tree.leaves(theirs)]
-    again = export.deserialize(exported.serialize())
-    assert list(map(str, again.out_avals)) == list(map(str, exported.out_avals))
+SIZES = [{"a": 5, "b": 3}, {"a": 2, "b": 1}]
+
+
+def groups(programs: dict[str, Any], count: int) -> Any:
+    """Parametrize a test with groups of programs, each of which is compiled as one."""
+    names = list(programs)
+    chosen = [names[i::count] for i in range(count)]
+    return pytest.mark.parametrize("names", chosen, ids=lambda group: f"{group[0]} and others")
+
+
+def arrays_of(texts: Sequence[str], values: dict[str, int]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    for values in {"a": 5, "b": 3}, {"a": 2, "b": 1}:
-        arrays = [rng.normal(size=shape_of(text, values)).astype(F32) for text in texts]
-        results = gn.tree.leaves(again.call(*arrays))
-        expected = jax.tree.leaves(jax.jit(make(THEIRS))(*arrays))
-        for result, wanted in zip(results, expected, strict=True):
-            assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
-            scale = np.max(np.abs(wanted), initial=1.0)
-            assert_near(np.asarray(result), np.asarray(wanted), 64, scale=float(scale))
+    return [rng.normal(size=shape_of(text, values)).astype(F32) for text in texts]
+
+
+def check_results(found: dict[str, Any], expected: dict[str, Any], values: Any) -> None:
+    """Compare the results of programs by their names, at some sizes."""
+    for name, wanted in expected.items():
+        leaves, others = gn.tree.leaves(found[name]), jax.tree.leaves(wanted)
+        for a, b in zip(leaves, map(np.asarray, others), strict=True):
+            what = f"{name} at {values}"
+            assert (a.shape, a.dtype) == (b.shape, b.dtype), what
+            scale = float(np.max(np.abs(b), initial=1.0))
+            assert_near(np.asarray(a), b, 64, scale=scale, message=what)
+
+
+@groups(PROGRAMS, 6)
+def test_programs(names: list[str]) -> None:
+    """One program agrees with JAX at every size, also after serialization."""
+    calls = {}
+    for name in names:
+        make, texts = PROGRAMS[name]
+        exported = export.export(gn.jit(make(OURS)))(*specs(export, gn.ShapeDtypeStruct, texts))
+        theirs = jax.eval_shape(make(THEIRS), *specs(jax_export, jax.ShapeDtypeStruct, texts))
+        found = [(str(a.shape), a.dtype) for a in exported.out_avals]
+        assert found == [(str(a.shape), a.dtype) for a in jax.tree.leaves(theirs)], name
+        again = export.deserialize(exported.serialize())
+        assert list(map(str, again.out_avals)) == list(map(str, exported.out_avals)), name
+        calls[name] = again.call
+
+    def run(functions: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        return {name: functions[name](*given[name]) for name in names}
+
+    for values in SIZES:
+        given = {name: arrays_of(PROGRAMS[name][1], values) for name in names}
+        theirs = {name: PROGRAMS[name][0](THEIRS) for name in names}
+        expected = jax.jit(functools.partial(run, theirs))(given)
+        check_results(gn.jit(functools.partial(run, calls))(given), expected, values)
 
 
 # Programs that JAX does not export.
@@ -480,18 +511,18 @@ MORE_PROGRAMS: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MORE_PROGRAMS)
-def test_programs_that_only_gnomon_exports(name) -> None:
-    function, texts = MORE_PROGRAMS[name]
-    exported = export.export(gn.jit(function))(*specs(export, gn.ShapeDtypeStruct, texts))
-    rng = np.random.default_rng(0)
-    for values in {"a": 5, "b": 3}, {"a": 2, "b": 1}:
-        arrays = [rng.normal(size=shape_of(text, values)).astype(F32) for text in texts]
-        expected = gn.tree.leaves(function(*map(gnp.asarray, arrays)))
-        results = gn.tree.leaves(export.deserialize(exported.serialize()).call(*arrays))
-        for result, wanted in zip(results, expected, strict=True):
-            assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
-            assert_near(result, wanted, 64, scale=float(gnp.max(gnp.abs(wanted), initial=1.0)))
+@groups(MORE_PROGRAMS, 2)
+def test_programs_that_only_gnomon_exports(names: list[str]) -> None:
+    calls = {}
+    for name in names:
+        function, texts = MORE_PROGRAMS[name]
+        exported = export.export(gn.jit(function))(*specs(export, gn.ShapeDtypeStruct, texts))
+        calls[name] = export.deserialize(exported.serialize()).call
+    for values in SIZES:
+        given = {name: arrays_of(MORE_PROGRAMS[name][1], values) for name in names}
+        found = gn.jit(lambda given: {name: calls[name](*given[name]) for name in names})(given)
+        expected = {name: MORE_PROGRAMS[name][0](*map(gnp.asarray, given[name])) for name in names}
+        check_results(found, expected, values)
 
 
 @pytest.mark.parametrize("mode", ["linear_ramp", "reflect", "wrap"])
