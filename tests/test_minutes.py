@@ -12,7 +12,7 @@ def test_folders_are_listed_to_the_depth_that_divides_the_time() -> None:
     assert folder_of("tests/frontend/example_libraries/test_stax.py::test_x[a/b]") == (
         "tests/frontend"
     )
-    assert folder_of("tests/backends/iree/legalize/fusion/test_y.py::test") == (
+    assert folder_of("tests/backends/iree/legalize/fusion/test_wide_fusions.py::test") == (
         "tests/backends/iree/legalize"
     )
 
