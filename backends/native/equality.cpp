@@ -16,10 +16,21 @@ uint64_t bits(double value) {
     return result;
 }
 
+// A type of the module `types`, which the limited API does not declare; it lives as long as the
+// process.
+PyTypeObject *type_of_types(const char *name) {
+    nb::object type = nb::module_::import_("types").attr(name);
+    return (PyTypeObject *) type.release().ptr();
+}
+
 // Whether equal objects of exactly this type cannot be distinguished.
 bool is_plain(PyTypeObject *type) {
-    return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBytes_Type ||
-           type == &PyFunction_Type || type == &PyMethod_Type || type == &PyType_Type;
+    if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyBytes_Type ||
+        type == &PyType_Type)
+        return true;
+    static PyTypeObject *const functions = type_of_types("FunctionType");
+    static PyTypeObject *const methods = type_of_types("MethodType");
+    return type == functions || type == methods;
 }
 
 PyObject *comparison_function = nullptr; // lives as long as the process
