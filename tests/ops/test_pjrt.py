@@ -44,7 +44,7 @@ def backend() -> Iterator[PjrtBackend]:
 
 
 def _cases(op: str) -> list[Case]:
-    return cases_of(op, in_every_dtype=lambda op: op not in DEAR)
+    return cases_of(op, in_every_dtype=lambda op: op not in DEAR, calls_python=False)
 
 
 def _is_small(case: Case) -> bool:

@@ -37,7 +37,7 @@ QUICK = (
 
 
 def _cases(op: str) -> list[Case]:
-    return cases_of(op, SUPPORTED)
+    return cases_of(op, SUPPORTED, calls_python=False)
 
 
 WRITTEN = [op for op in OPS if op not in REFUSED and _cases(op)]
