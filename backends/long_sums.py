@@ -32,6 +32,7 @@ from gnomon.dialects.cumulative import logaddexp
 from gnomon.dialects.elementwise.expansion import emitted
 from gnomon.dialects.emit import constant, convert, ops, reshape, slice_along
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import any_symbolic, is_symbolic_dim
 from gnomon.dialects.types import TensorType, is_complex, is_inexact, type_of
 
 __all__ = [
@@ -171,6 +172,11 @@ def _pieces(inst: Instance) -> tuple[int, int, int]:
     (lhs, rhs), dims = inst.operand_types, inst.params["lhs_contracting"]
     sizes = [lhs.shape[d] for d in dims]
     longest = max(sizes, default=1)
+    if longest <= 2 * _NARROW_TERMS:
+        return 1, longest, 0
+    if any_symbolic((*lhs.shape, *rhs.shape)):
+        # How many results there are is known at the call.
+        return _split_longest(_TERMS, longest, sizes) if longest > 2 * _TERMS else (1, longest, 0)
     batch = math.prod(lhs.shape[d] for d in inst.params["lhs_batch"])
     terms = max(terms_of(inst), 1) * max(batch, 1)
     is_narrow = min(lhs.size, rhs.size) < _NARROW * terms < _NARROW * max(lhs.size, rhs.size)
@@ -178,11 +184,14 @@ def _pieces(inst: Instance) -> tuple[int, int, int]:
     fit = max(_MAX_ELEMENTS, lhs.size + rhs.size) // max(inst.type.size, 1)
     if longest <= 2 * most or fit < 2:
         return 1, longest, 0
-    most = max(most, -(-longest // fit))
+    return _split_longest(max(most, -(-longest // fit)), longest, sizes)
+
+
+def _split_longest(most: int, longest: int, sizes: list[int]) -> tuple[int, int, int]:
+    """As `_pieces`, for pieces of at most so many terms."""
     # With a divisor, nothing is padded.
     piece = next((n for n in range(most, most // 2, -1) if longest % n == 0), most)
-    pieces = -(-longest // piece)
-    return pieces, piece, sizes.index(longest)
+    return -(-longest // piece), piece, sizes.index(longest)
 
 
 def product_in_pieces(inst: Instance, dtype: np.dtype) -> ir.Value | None:
@@ -243,8 +252,9 @@ def _in_blocks(combine: _Combine, identity: float, rounded: Round, *, of_complex
     def rule(inst: Instance) -> Sequence[ir.Value] | None:
         type_ = inst.type
         dtype, wide = type_.dtype, accumulator(type_.dtype)
-        if not is_inexact(dtype) or type_.size == 0 or type_.shape[inst.params["axis"]] <= _FEW:
-            return None
+        size = type_.shape[inst.params["axis"]]
+        if not is_inexact(dtype) or is_symbolic_dim(size) or type_.size == 0 or size <= _FEW:
+            return None  # Along a symbolic axis, elements are scanned in pairs.
         if is_complex(dtype) and not of_complex:
             return None
         x = _accumulated(inst, convert(inst.operand, wide), combine, identity)
