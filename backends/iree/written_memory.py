@@ -21,7 +21,9 @@ _FUNCTIONS = ("util.func", "util.initializer")
 _ALLOCATIONS = ("stream.resource.alloc", "stream.resource.alloca")
 _VIEWS = ("stream.timepoint.await", "stream.resource.subview", "util.optimization_barrier")
 _EXECUTE, _DISPATCH = "stream.cmd.execute", "stream.cmd.dispatch"
-# Operations of an execution that write, with the index of the memory among their operands.
+# Operations that write, with the index of the memory among their operands: those of a function,
+# and those of an execution.
+_WRITES_AT_ONCE = {"stream.resource.store": 0, "stream.file.read": 2}
 _WRITES = {"stream.cmd.fill": 0, "stream.cmd.copy": 3}
 # They need the memory, but not what is in it.
 _READS_NOTHING = frozenset(
@@ -84,8 +86,8 @@ def _after_block(ir: CompilerIR, block: int, unwritten: set[int]) -> set[int]:
         if name in _ALLOCATIONS:
             if not _is_empty(ir, op):
                 unwritten.add(ir.results(op)[0])
-        elif name == "stream.resource.store":
-            unwritten.discard(_root(ir, ir.operands(op)[0]))
+        elif name in _WRITES_AT_ONCE:
+            unwritten.discard(_root(ir, ir.operands(op)[_WRITES_AT_ONCE[name]]))
         elif name not in _READS_NOTHING and unwritten:
             roots = [_root(ir, value) for value in ir.operands(op)]
             if name == _EXECUTE:

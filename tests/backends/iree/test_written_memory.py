@@ -12,9 +12,10 @@ PROGRAM = f"""
 stream.executable private @k {{
   stream.executable.export public @k
 }}
-util.func public @main(%n: i1, %in: {R}) -> !hal.buffer_view {{
+util.func public @main(%n: i1, %in: {R}, %bytes: !util.buffer) -> !hal.buffer_view {{
   %size = arith.constant 16 : index
   %none = arith.constant 0 : index
+  %start = arith.constant 0 : i64
   %zero = arith.constant 0 : i32
   %x, %t = stream.resource.alloca uninitialized : {R}{{%size}} => !stream.timepoint
   %y, %u = stream.resource.alloca uninitialized : {R}{{%size}} => !stream.timepoint
@@ -54,6 +55,18 @@ X_FROM_Y = f"(%x as %a: {R}{{%size}}, %y as %b: {R}{{%size}})"
 PROGRAMS = {
     "filled": (True, [execute(FILL.format("%a"), lists=ONLY_X), wait("%x"), read("%ready"), END]),
     "never written": (False, [read("%x"), END]),
+    "of constants": (
+        True,
+        [
+            "%file = stream.file.constant %bytes[%none for %size] : !util.buffer{%size} -> "
+            "!stream.file",
+            f"%w = stream.file.read await(%t) => %file[%start], %x[%none], %size : !stream.file -> "
+            f"{R}{{%size}} => !stream.timepoint",
+            wait("%x"),
+            read("%ready"),
+            END,
+        ],
+    ),
     "another is written": (
         False,
         [execute(FILL.format("%a"), lists=ONLY_X), wait("%x"), read("%y"), END],
