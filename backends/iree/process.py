@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import select
@@ -191,7 +190,6 @@ class CompilerProcess:
         self._workers: dict[tuple[str, ...], _Worker] = {}
         # The thread that runs the exit handlers, once it does.
         self._exiting_thread: int | None = None
-        atexit.register(self._at_exit)
         add_exit_hook(self._at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork_in_child)
