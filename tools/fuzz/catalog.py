@@ -528,6 +528,29 @@ RANDOM = [
     Rule("random.poisson({key}, {x})", FLOAT, flavour="positive"),
 ]
 
+# Reductions of a million elements and more, whose errors grow with their number. JAX adds 16-bit
+# floats in 16 bits.
+LONG = [
+    *templates(
+        REAL,
+        """
+        gnp.sum(gnp.resize({x}, 1_000_003))
+        gnp.mean(gnp.resize({x}, 1_200_000))
+        gnp.sum(gnp.resize({x}, (1_000_003, 2)), axis=0)
+        gnp.mean(gnp.resize({x}, (2, 1_000_003)), axis={k} % 2)
+        gnp.sum(gnp.resize({x}, (1100, 3, 400)), axis=(0, 2))
+        gnp.var(gnp.resize({x}, (1_000_003, 2)), axis=0)
+        gnp.cumsum(gnp.resize({x}, 1_000_003))[::99_991]
+        gnp.linalg.norm(gnp.resize({x}, 1_100_000))
+        gnp.sum(gnp.resize({x}, 1_000_003) > 0)
+        """,
+        least=1,
+        halves=False,
+    ),
+    Rule("gnp.vdot(gnp.resize({x}, 1_000_003), gnp.resize({y}, 1_000_003))", NUMBER, 1),
+    Rule("nn.logsumexp(gnp.resize({x}, (3, 400_003)), axis={k} % 2)", FLOAT, 1, halves=False),
+    Rule("nn.softmax(gnp.resize({x}, (2, 600_000)))[:, ::99_991]", FLOAT, 1, halves=False),
+]
 
 # The families of rules by name, each with the weight of being drawn.
 FAMILIES: Mapping[str, tuple[int, list[Rule]]] = {
@@ -541,4 +564,5 @@ FAMILIES: Mapping[str, tuple[int, list[Rule]]] = {
     "product": (2, PRODUCTS),
     "matrix": (1, MATRICES),
     "random": (1, RANDOM),
+    "long": (1, LONG),
 }

@@ -117,11 +117,15 @@ class DisturbedEvaluator(Evaluator):
         normwise = name in NORMWISE
 
         def disturbed(*operands: np.ndarray) -> Arrays:
+            error = 1.0
             if moves_operands:
                 length = max((o.size for o in operands), default=1)
+                if name in SUMS:
+                    # Roundings of equal terms have one sign, and add up in each level of a sum.
+                    error = max(error, math.log2(max(1, length // size)) / 4)
                 terms = 1.0 + 0.5 * np.sqrt(max(1.0, length / size))
                 operands = tuple(self._moved(o, terms, normwise) for o in operands)
-            results = [self._moved(r, 1.0, normwise) for r in run(*operands)]
+            results = [self._moved(r, error, normwise) for r in run(*operands)]
             if name not in SUMS:
                 return results
             return self._with_either_zero(results, (*operands, np.zeros(1, np.float32)))

@@ -350,6 +350,10 @@ REPRODUCERS = {
         (np.arange(12, dtype=i32).reshape(2, 2, 3),),
         beside=("positions-of-extrema",),
     ),
+    "spread-bools": Reproducer(
+        lambda x, y: gnp.sum(gnp.broadcast_to(x, 100_000) > gnp.broadcast_to(y, 100_000)),
+        (f32(1), f32(0)),
+    ),
     "masks": Reproducer(
         lambda x, m: gnp.isnan(x * m.astype(f32)),
         (np.full(3, np.inf, f32), np.array([True, False, True])),
