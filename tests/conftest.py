@@ -9,14 +9,13 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import minutes
+from tests import minutes, sample
 
 # A fresh cache, so that no test passes because of an older compiler's output on disk. The variable
 # is set before gnomon is imported, and inherited by pytest-xdist workers and subprocesses.
@@ -46,6 +45,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_configure(config: pytest.Config) -> None:
     """Counts the minutes of each folder if the environment asks for it."""
     minutes.register(config)
+
+
+def pytest_report_header() -> str:
+    """Names the seed of samples, by which a run can be repeated."""
+    return f"GNOMON_SAMPLE={sample.seed()}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what a sample does not contain, before the marks are looked at."""
+    sample.leave_out(config, items)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -134,11 +144,7 @@ def _leave_out(what: str, reason: str) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skips tests of devices that this machine does not have, and long ones that come too late."""
-    # A time in seconds since the epoch, from `.ci/run`: slow tests that come later are skipped.
-    deadline = os.environ.get("GNOMON_LONG_TESTS_END")
-    if deadline and item.get_closest_marker("slow") and time.time() > float(deadline):
-        pytest.skip("no time left: GNOMON_LONG_TESTS_END")
+    """Skips tests of devices that this machine does not have."""
     for driver in ("cuda", "vulkan"):
         if item.get_closest_marker(driver) and not has_device(driver):
             _leave_out(driver, f"this machine has no {driver} device")

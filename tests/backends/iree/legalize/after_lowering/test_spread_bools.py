@@ -70,5 +70,3 @@ def test_comparisons_with_no_elements_and_of_symbolic_sizes() -> None:
     (n,) = gn.export.symbolic_shape("n")
     exported = gn.export.export(gn.jit(count))(ONE, gn.ShapeDtypeStruct((n,), np.float32))
     assert exported.call(ONE, np.zeros(COUNT, np.float32)) == COUNT
-
-
