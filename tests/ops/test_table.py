@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.ops.check import (
     ulps_of,
 )
 from tests.ops.row import Row
+from tests.sample import sample
 from tests.tolerance import assert_near, units_of_differences
 
 ROOT = Path(__file__).parents[2]
@@ -69,35 +71,49 @@ ELSEWHERE = {
 # Ops whose batching rule is not a loop, and where it is tested.
 NOT_A_LOOP = {"rng_bit_generator": "tests/frontend/test_random_generators.py"}
 
+DIFFERENTIABLE = [row for row in ROWS if row.differentiable]
+REVERSIBLE = [row for row in DIFFERENTIABLE if row.op != "while"]
+BATCHED = [row for row in ROWS if row.op not in NOT_A_LOOP]
+
 STEP = 1e-5
 # A sixth of the ratio of the derivative two orders higher to the one that is compared, in the row
 # nearest to a pole: twenty over the square of the distance, which is 0.02 for erf_inv.
 DIFFERENCES = 8192 * units_of_differences(STEP)
 
 
-# Of so many rows, one is a smoke test: each is quick, but they are thousands.
+# Of so many ops, one is a smoke test: each is quick, but they are hundreds.
 SMOKE_EVERY = 16
 
 
-def cases(rows: list[Row], *, wide: bool = False) -> list[Any]:
-    """(row, dtype) pairs; ``wide``: differentiable rows in f64 and c128 only."""
-    found = []
-    for row in rows:
-        names = row.dtypes.split()
-        if wide:
-            if not row.differentiable:
-                continue
-            names = [n for n in ("f64", "c128") if n in names]
-        found += [pytest.param(row, DTYPES[n], id=f"{row.id}-{n}") for n in names]
-    return found
-
-
-def with_smoke(cases: list[Any]) -> list[Any]:
-    """The cases, a sample of which are smoke tests."""
+def ops_of(rows: Sequence[Row]) -> list[Any]:
+    """The ops of some rows, a few of which are smoke tests: an item is an op with all its rows."""
     return [
-        case._replace(marks=[pytest.mark.smoke]) if i % SMOKE_EVERY == 0 else case
-        for i, case in enumerate(cases)
+        pytest.param(op, marks=[pytest.mark.smoke] if i % SMOKE_EVERY == 0 else [])
+        for i, op in enumerate(dict.fromkeys(row.op for row in rows))
     ]
+
+
+def dtypes_of(row: Row, *, wide: bool = False) -> list[str]:
+    """The names of the dtypes of a row; ``wide``: of those, f64 and c128."""
+    return [name for name in row.dtypes.split() if not wide or name in ("f64", "c128")]
+
+
+def check_each(check: Callable[[Row, np.dtype], None], cases: Iterable[tuple[Row, str]]) -> None:
+    """Check each case, and name those that fail."""
+    problems: dict[str, Exception] = {}
+    for row, name in cases:
+        try:
+            check(row, DTYPES[name])
+        except Exception as error:
+            problems[f"{row.id}-{name}"] = error
+    if problems:
+        text = "\n".join(f"{name}: {error!r}" for name, error in problems.items())
+        raise AssertionError(text) from next(iter(problems.values()))
+
+
+def cases_of(op: str, rows: Sequence[Row], *, wide: bool = False) -> Iterator[tuple[Row, str]]:
+    """The rows of an op, each with each of its dtypes."""
+    return ((row, name) for row in rows if row.op == op for name in dtypes_of(row, wide=wide))
 
 
 def test_every_op_has_a_row() -> None:
@@ -126,8 +142,12 @@ def test_differentiable_ops_are_differentiated_by_some_row() -> None:
     assert not rules - covered - ELSEWHERE.keys()
 
 
-@pytest.mark.parametrize(("row", "dtype"), with_smoke(cases(ROWS)))
-def test_evaluation_equals_the_reference(row: Row, dtype: np.dtype) -> None:
+@pytest.mark.parametrize("op", ops_of(ROWS))
+def test_evaluation_equals_the_reference(op: str) -> None:
+    check_each(_evaluation_equals_the_reference, cases_of(op, ROWS))
+
+
+def _evaluation_equals_the_reference(row: Row, dtype: np.dtype) -> None:
     arrays = draw_all(row, dtype, edges=True)
     copies = [a.copy() for a in arrays]
     program = program_of(row, dtype, arrays)
@@ -194,8 +214,12 @@ def _assert_derivative(actual: Any, expected: Any, message: str) -> None:
     assert_near(actual, expected, DIFFERENCES, scale=1.0, message=message)
 
 
-@pytest.mark.parametrize(("row", "dtype"), cases(ROWS, wide=True))
-def test_jvp_equals_finite_differences(row: Row, dtype: np.dtype) -> None:
+@pytest.mark.parametrize("op", ops_of(DIFFERENTIABLE))
+def test_jvp_equals_finite_differences(op: str) -> None:
+    check_each(_jvp_equals_finite_differences, cases_of(op, DIFFERENTIABLE, wide=True))
+
+
+def _jvp_equals_finite_differences(row: Row, dtype: np.dtype) -> None:
     arrays = draw_all(row, dtype)
     program = program_of(row, dtype, arrays)
     types = types_of(arrays)
@@ -225,12 +249,12 @@ def _vjp(program: Program, types: list[TensorType], wrt: list[int]) -> tuple[str
     return name, outputs
 
 
-def _has_reverse(row: Row) -> bool:
-    return row.op not in {"while"}
+@pytest.mark.parametrize("op", ops_of(REVERSIBLE))
+def test_transpose_identity(op: str) -> None:
+    check_each(_transpose_identity, cases_of(op, REVERSIBLE, wide=True))
 
 
-@pytest.mark.parametrize(("row", "dtype"), cases([r for r in ROWS if _has_reverse(r)], wide=True))
-def test_transpose_identity(row: Row, dtype: np.dtype) -> None:
+def _transpose_identity(row: Row, dtype: np.dtype) -> None:
     """Re <w, J v> = Re <J^T w, v>, without conjugation: the convention of complex derivatives."""
     arrays = draw_all(row, dtype)
     program = program_of(row, dtype, arrays)
@@ -254,8 +278,12 @@ def test_transpose_identity(row: Row, dtype: np.dtype) -> None:
     assert_near(left, right, 64, scale=max(1.0, size))
 
 
-@pytest.mark.parametrize(("row", "dtype"), cases([r for r in ROWS if _has_reverse(r)], wide=True))
-def test_second_order(row: Row, dtype: np.dtype) -> None:
+@pytest.mark.parametrize("op", ops_of(REVERSIBLE))
+def test_second_order(op: str) -> None:
+    check_each(_second_order, cases_of(op, REVERSIBLE, wide=True))
+
+
+def _second_order(row: Row, dtype: np.dtype) -> None:
     """The derivative of the gradient (forward over reverse) equals its finite difference."""
     arrays = draw_all(row, dtype)
     program = program_of(row, dtype, arrays)
@@ -299,8 +327,19 @@ def _batchings(row: Row, arrays: list[np.ndarray]) -> list[tuple[int, ...]]:
     return sorted(choices)
 
 
-@pytest.mark.parametrize(("row", "dtype"), cases([r for r in ROWS if r.op not in NOT_A_LOOP]))
-def test_vmap_equals_a_loop(row: Row, dtype: np.dtype) -> None:
+def sampled_cases_of(op: str) -> Iterator[tuple[Row, str]]:
+    """The rows of an op, each with one of its dtypes: hardly a batching rule looks at the dtype."""
+    for row in BATCHED:
+        if row.op == op:
+            yield from ((row, name) for name in sample(dtypes_of(row), 1, row.id))
+
+
+@pytest.mark.parametrize("op", ops_of(BATCHED))
+def test_vmap_equals_a_loop(op: str) -> None:
+    check_each(_vmap_equals_a_loop, sampled_cases_of(op))
+
+
+def _vmap_equals_a_loop(row: Row, dtype: np.dtype) -> None:
     size = 3
     members = [draw_all(row, dtype, salt=str(i)) for i in range(size)]
     program = program_of(row, dtype, members[0])
