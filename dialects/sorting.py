@@ -120,7 +120,7 @@ def _permutation(keys: Sequence[np.ndarray], dimension: int) -> np.ndarray:
         packed.sort(dimension)
         packed &= 0xFFFFFFFF
         return packed
-    whole = [c if c.dtype.isnative and c.dtype.kind in "biuf" else _widened(c) for c in columns]
+    whole = [c if c.dtype.isbuiltin == 1 else _widened(c) for c in columns]
     return np.lexsort(whole[::-1], dimension)
 
 
@@ -133,12 +133,12 @@ def _evaluate(
 ) -> tuple[np.ndarray, ...]:
     first = operands[0]
     if len(operands) == 1 and not is_complex(first.dtype):
-        small = is_floating(first.dtype) and first.dtype.kind != "f"
-        values = np.sort(first.astype(_F32) if small else first, dimension)
+        keys = first if first.dtype.isbuiltin == 1 else _widened(first)
+        values = np.sort(keys, dimension)
         # Equal keys are indistinguishable except zeros of either sign, which keep their order.
         zeros = values[values == 0] if is_floating(first.dtype) else values[:0]
         if np.signbit(zeros).any() and not np.signbit(zeros).all():
-            values = np.sort(first.astype(_F32) if small else first, dimension, kind="stable")
+            values = np.sort(keys, dimension, kind="stable")
         return (values.astype(first.dtype, copy=False),)
     order = _permutation(operands[:num_keys], dimension)
     return tuple(np.take_along_axis(x, order, dimension) for x in operands)

@@ -216,6 +216,8 @@ def _batch(
     inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
 ) -> tuple[list[ir.Value], list[int]]:
     """Batch as one convolution with a larger batch dimension, more features, or more groups."""
+    if axis.size == 0:
+        return [zeros(inst.type.with_shape((0, *inst.type.shape)))], [0]
     g = Geometry.of(inst.params)
     params = dict(inst.params)
     (lhs, rhs), (lhs_dim, rhs_dim) = operands, dims
@@ -240,7 +242,7 @@ def _batch(
     # [(group, stack, feature)] -> [stack, (group, feature)]
     shape = type_of(out).shape
     before, after = shape[:out_feature], shape[out_feature + 1 :]
-    each = shape[out_feature] // (g.groups * size) if size else 0
+    each = shape[out_feature] // (g.groups * size)
     parted = reshape(out, (*before, g.groups, size, each, *after))
     moved = move_dim(parted, out_feature + 1, out_feature)
     return [reshape(moved, (*before, size, g.groups * each, *after))], [out_feature]

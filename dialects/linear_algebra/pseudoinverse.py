@@ -15,7 +15,8 @@ from gnomon.dialects.linear_algebra.matrices import (
     matmul,
 )
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, real_dtype
+from gnomon.dialects.symbolic.dimension import surely_at_most
+from gnomon.dialects.types import TensorType, real_dtype, type_of
 from gnomon_runtime.linear_algebra import factorizations
 
 
@@ -37,13 +38,21 @@ def _jvp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | No
     (p,), da, a = outs, tangents[0], inst.operands[0]
     if da is None:
         return [None]
-    moved = adjoint(da)
-    direct = matmul(matmul(p, da), p)
-    rows = matmul(matmul(p, adjoint(p)), moved)
-    columns = matmul(moved, matmul(adjoint(p), p))
-    outside_rows = ops.sub(rows, matmul(rows, matmul(a, p)))
-    outside_columns = ops.sub(columns, matmul(matmul(p, a), columns))
+    moved, conjugate = adjoint(da), adjoint(p)
+    direct = _product(p, da, p)
+    rows = _product(p, conjugate, moved)
+    columns = _product(moved, conjugate, p)
+    outside_rows = ops.sub(rows, _product(rows, a, p))
+    outside_columns = ops.sub(columns, _product(p, a, columns))
     return [ops.sub(ops.add(outside_rows, outside_columns), direct)]
+
+
+def _product(x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
+    """A product of matrices whose outer ones have one shape: the smaller square one comes first."""
+    rows, columns = type_of(x).shape[-2:]
+    if surely_at_most(rows, columns):
+        return matmul(matmul(x, y), z)
+    return matmul(x, matmul(y, z))
 
 
 pinv = Op(

@@ -92,6 +92,10 @@ FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "cumlogsumexp": (Y, lambda x, n: lax.cumlogsumexp(x)),
     "map_coordinates": (Y + X, lambda x, at, n: ndimage.map_coordinates(x, [at], 1)),
     "fftconvolve": (Y + X, lambda x, y, n: signal.fftconvolve(x, y)),
+    "gradient of pinv": (
+        Y,
+        lambda x, n: gn.grad(lambda x: gnp.linalg.pinv(x.reshape(n // 2, 2)).sum())(x),
+    ),
     "one_hot of few": (I, lambda i, n: nn.one_hot(i[:10], n)),
 }
 

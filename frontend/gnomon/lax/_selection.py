@@ -7,7 +7,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.extended import takes_extended_arrays
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
-from gnomon.dialects.types import BOOL
+from gnomon.dialects.types import BOOL, is_complex
 from gnomon.lax._elementwise import ge
 from gnomon.lax._operands import INTEGERS, argument, broadcast, constant_like, same_dtype
 
@@ -17,7 +17,8 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
     Args:
       min, max: arrays of the shape of ``x``, or scalars.
-      x: an array. All three have one dtype.
+      x: an array. All three have one dtype. Complex numbers are ordered by their real parts, then
+        by their imaginary parts.
     Raises:
       TypeError: dtypes differ, or a bound has another shape.
     """
@@ -29,7 +30,10 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
                 f"lax.clamp: {name} must be a scalar or have the operand's shape, got "
                 f"{name} of shape {bound.shape} for an operand of shape {x.shape}"
             )
-    return bind(ops.clamp, broadcast(low, x.shape), x, broadcast(high, x.shape))
+    low, high = broadcast(low, x.shape), broadcast(high, x.shape)
+    if is_complex(x.dtype):
+        return bind(ops.min, bind(ops.max, low, x), high)
+    return bind(ops.clamp, low, x, high)
 
 
 @takes_extended_arrays("on_true", "on_false")

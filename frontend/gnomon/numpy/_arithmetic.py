@@ -152,19 +152,20 @@ def sinc(x: ArrayLike, /) -> Array:
         wide = bind(ops.convert, x, dtype=np.dtype(np.float32))
         return bind(ops.convert, sinc(wide), dtype=x.dtype)
     angle = bind(ops.mul, x, constant_like(x, np.pi))
-    is_zero = bind(ops.eq, x, zero_like(x))
-    safe = select_op(is_zero, constant_like(x, 1), angle)
-    # The series gives the derivatives at 0.
-    square = bind(ops.square, angle)
+    # The quotient's derivatives cancel near 0; those of the series do not.
+    magnitude = bind(ops.abs, x)
+    is_small = bind(ops.lt, magnitude, constant_like(magnitude, 0.25))
+    safe = select_op(is_small, constant_like(x, 1), angle)
+    square = bind(ops.square, select_op(is_small, angle, zero_like(x)))
     series = constant_like(x, 1)
-    for k in (6, 4, 2):
+    for k in range(20, 0, -2):  # The next term is below the last digit of f64.
         series = bind(
             ops.sub,
             constant_like(x, 1),
             bind(ops.mul, bind(ops.mul, square, constant_like(x, 1 / (k * (k + 1)))), series),
         )
     if is_complex(x.dtype):
-        return select_op(is_zero, series, bind(ops.div, bind(ops.sin, safe), safe))
+        return select_op(is_small, series, bind(ops.div, bind(ops.sin, safe), safe))
     # Subtract whole numbers, which is exact, and take the sine of the rest.
     whole = bind(ops.round, x, rounding_method="TO_NEAREST_EVEN")
     rest = bind(ops.sub, x, whole)
@@ -184,7 +185,7 @@ def sinc(x: ArrayLike, /) -> Array:
     is_finite = bind(ops.is_finite, correction)  # false where pi times x is not finite
     correction = select_op(is_finite, correction, zero_like(x))
     corrected = bind(ops.add, quotient, bind(ops.stop_gradient, correction))
-    return select_op(is_zero, series, corrected)
+    return select_op(is_small, series, corrected)
 
 
 def rounding_of_multiple(x: Array, factor: np.longdouble, product: Array) -> Array:

@@ -340,7 +340,8 @@ def searchsorted(
     if type(x) is ConcreteArray and type(values) is ConcreteArray and not staging():
         check_execution("searchsorted")
         elements, given = x.numpy_value(), values.numpy_value()
-        if elements.dtype.kind in "biuf":  # NumPy's order of other dtypes is not that of sorting
+        # NumPy has no order of other dtypes, or not that of sorting.
+        if elements.dtype.isbuiltin == 1 and elements.dtype.kind in "biuf":
             numpy_side: Any = "left" if side == "left" else "right"
             return wrap(np.asarray(np.searchsorted(elements, given, numpy_side), dtype))
     return with_weak_type(_SEARCHES[method](x, values, side, dtype), False)

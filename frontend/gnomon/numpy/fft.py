@@ -28,6 +28,7 @@ from gnomon.lax._operands import as_tuple
 from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._construction import placement
+from gnomon.numpy._dispatch import INEXACT_KIND, promoted_dtypes
 from gnomon.numpy._manipulation import moveaxis
 from gnomon.numpy._repetition import roll as _roll
 
@@ -175,7 +176,8 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform of a signal with Hermitian symmetry, given by its first half: real numbers."""
-    conjugate = lax.conj(lax.fft(as_array("fft.hfft", a), "FFT", ()))
+    (x,) = promoted_dtypes("fft.hfft", INEXACT_KIND, a)
+    conjugate = lax.conj(lax.fft(x, "FFT", ()))
     _one_axis("hfft", axis)
     points = (conjugate.shape[axis] - 1) * 2 if n is None else n
     result = _transform_1d("hfft", FftType.IRFFT, conjugate, n, axis, norm)

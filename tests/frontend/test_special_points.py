@@ -1,0 +1,115 @@
+"""Values and derivatives where formulas cancel or overflow, and of rare arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import gnomon as gn
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon.scipy import stats
+from tests.tolerance import assert_near
+
+
+def sinc_derivative(x: np.ndarray, order: int) -> np.ndarray:
+    """The derivative of sinc by its Taylor series, which converges fast for small arguments."""
+    total = np.zeros_like(x, np.longdouble)
+    for k in range(order // 2 + order % 2, 30):
+        power = 2 * k - order
+        factor = np.prod(np.arange(power + 1, 2 * k + 1, dtype=np.longdouble))
+        factorial = np.prod(np.arange(1, 2 * k + 2, dtype=np.longdouble))
+        term = (-1) ** k * np.longdouble(np.pi) ** (2 * k) * factor / factorial
+        total += term * np.asarray(x, np.longdouble) ** power
+    return total
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_derivatives_of_sinc(dtype: type) -> None:
+    small = np.array([0, 1e-30, 1e-10, 1e-5, 1e-3, 0.01, 0.1, 0.24, -0.24, 0.26, -0.4], dtype)
+    large = np.array([1e3, 1e10, 1e20, -1e20], dtype)
+    first = gn.grad(gnp.sinc)
+    orders: list[Callable[[Any], Any]] = [
+        first,
+        gn.grad(first),
+        gn.jacrev(gn.jacfwd(gn.jacrev(gnp.sinc))),
+    ]
+    with gn.enable_x64(dtype is np.float64):
+        for order, of in enumerate(orders, 1):
+            mapped = gn.vmap(of)
+            # Derivatives of a higher order take long to compile.
+            for run in (mapped, gn.jit(mapped)) if order == 1 else (mapped,):
+                values = run(small)
+                expected = sinc_derivative(small, order).astype(dtype)
+                same_digits(values, expected, units=64)
+        # At whole numbers the derivative is the cosine, 1 or -1, over the argument.
+        for values in (gn.vmap(first)(large), gn.jit(gn.vmap(first))(large)):
+            same_digits(values, 1 / large, units=16)
+
+
+def same_digits(found: Any, expected: np.ndarray, units: float) -> None:
+    """Compare each element by its own magnitude."""
+    found, is_zero = np.asarray(found), expected == 0
+    assert found.dtype == expected.dtype
+    assert not found[is_zero].any()
+    ratios = found[~is_zero] / expected[~is_zero]
+    assert_near(ratios, np.ones_like(ratios), units)
+
+
+def test_8_bit_floats_are_sorted() -> None:
+    # NumPy's sort compares the nans of this dtype as if they were numbers.
+    values = [2, np.nan, 1, -1, 0.5, 3, np.inf, -np.inf, -0.0]
+    x = np.array(values, np.float32).astype(ml_dtypes.float8_e5m2)
+    numbers = np.sort(np.float32(values))
+
+    def of(x: Any) -> tuple[Any, ...]:
+        ordered = gnp.sort(x)
+        places = gnp.searchsorted(ordered, x), gnp.lexsort((x, gnp.zeros_like(x)))
+        return ordered, gnp.argsort(x), lax.sort((x, x), num_keys=2)[0], *places
+
+    for ordered, order, pairs, *places in (of(gnp.asarray(x)), gn.jit(of)(x)):
+        for found in (ordered, pairs, x[np.asarray(order)]):
+            np.testing.assert_array_equal(np.asarray(found).astype(np.float32), numbers)
+        assert places[0].tolist() == [5, 8, 4, 1, 3, 6, 7, 0, 2]
+        assert places[1].tolist() == order.tolist()
+    np.testing.assert_array_equal(np.asarray(gnp.unique(x)).astype(np.float32), numbers)
+
+
+def test_complex_numbers_are_clamped() -> None:
+    x = np.complex64([1 + 2j, 3 - 1j, -1, 2 + 5j])
+
+    def of(x: Any) -> Any:
+        return lax.clamp(np.complex64(0), x, np.complex64(2))
+
+    for clamp in (of, gn.jit(of), gn.vmap(of)):
+        assert clamp(x).tolist() == [1 + 2j, 2, 0, 2]
+    _, pull = gn.vjp(of, x)
+    assert pull(np.ones(4, np.complex64))[0].tolist() == [1, 0, 0, 0]
+
+
+def test_convolutions_over_an_empty_batch() -> None:
+    image, kernel = np.ones((2, 3, 8, 8), np.float32), np.ones((2, 3, 3, 3), np.float32)
+
+    def conv(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1, 1), "VALID")
+
+    for axes, x, w in (
+        ((None, 0), image, kernel[None][:0]),
+        ((0, None), image[None][:0], kernel),
+        ((0, 0), image[None][:0], kernel[None][:0]),
+    ):
+        mapped = gn.vmap(conv, axes)
+        assert mapped(x, w).shape == gn.jit(mapped)(x, w).shape == (0, 2, 2, 6, 6)
+        sums = gn.grad(lambda x, w, mapped=mapped: gnp.sum(mapped(x, w)), (0, 1))(x, w)
+        assert [s.shape for s in sums] == [x.shape, w.shape]
+
+
+def test_integers_under_x64_have_results_of_64_bits() -> None:
+    with gn.enable_x64(True):
+        for n in (None, 1, 3):
+            assert gnp.fft.hfft(np.arange(3), n=n).dtype == np.float64
+        assert stats.mode(np.arange(3)).count.dtype == np.int64
