@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,9 @@ def repeat(
     if x.ndim == 0:
         x = reshape(x, (1,))
     place = canonical_axis(axis, x.ndim)
-    counts = as_operand(repeats if not isinstance(repeats, (list, tuple)) else np.asarray(repeats))
+    counts: Any = np.asarray(repeats) if isinstance(repeats, (list, tuple)) else repeats
+    if not isinstance(counts, (int, np.integer)):
+        counts = as_operand(counts)
     size = x.shape[place]
     if is_tracer(counts) and total_repeat_length is not None:
         # The source of a place is the number of elements whose repetitions end before it.
