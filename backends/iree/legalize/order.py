@@ -21,7 +21,6 @@ from gnomon.backends.iree.legalize.after_lowering import (
     scalar_kernels,
     short_dimensions,
     small_arguments,
-    spread_bools,
     spread_updates,
     strided_reads,
     strided_views,
@@ -41,6 +40,7 @@ from gnomon.backends.iree.legalize.functions import (
 from gnomon.backends.iree.legalize.fusion import (
     closed_expressions,
     long_fusions,
+    spread_values,
     stored_values,
     wide_fusions,
 )
@@ -85,6 +85,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         # Narrow dtypes are replaced before the refusals check the dtypes of the program.
         *narrow_arithmetic.LEGALIZATIONS,
         *refusals.LEGALIZATIONS,
+        *spread_values.LEGALIZATIONS,
         *closed_expressions.LEGALIZATIONS,
         # Loops over closed expressions have been folded already.
         *rolled_chains.LEGALIZATIONS,
@@ -103,7 +104,6 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *strided_reads.LEGALIZATIONS,
         *transposed_extrema.LEGALIZATIONS,
         *unsigned_factors.LEGALIZATIONS,
-        *spread_bools.LEGALIZATIONS,
         *spread_updates.LEGALIZATIONS,
         *moved_functions.LEGALIZATIONS,
         *masks.LEGALIZATIONS,

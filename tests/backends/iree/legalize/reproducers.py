@@ -350,7 +350,7 @@ REPRODUCERS = {
         (np.arange(12, dtype=i32).reshape(2, 2, 3),),
         beside=("positions-of-extrema",),
     ),
-    "spread-bools": Reproducer(
+    "spread-values": Reproducer(
         lambda x, y: gnp.sum(gnp.broadcast_to(x, 100_000) > gnp.broadcast_to(y, 100_000)),
         (f32(1), f32(0)),
     ),

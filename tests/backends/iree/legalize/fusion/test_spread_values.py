@@ -1,4 +1,4 @@
-"""Reductions of bools that are computed of broadcast numbers, more of them than a stack holds."""
+"""Reductions of values computed of broadcast numbers, more of them than a kernel's stack holds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 import gnomon as gn
 import gnomon.numpy as gnp
+from gnomon import lax
 from tests.backends.iree.joined import Call, check_joined
 
 COUNT = 100_003
@@ -53,11 +54,27 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, y: (m := spread(x) < spread(y), gnp.sum(m), gnp.where(m, spread(x), 0.0)[:3]),
         (ONE, TWO),
     ),
+    "converted to integers": (
+        lambda x: (gnp.max(spread(x).astype("i4")), gnp.sum(spread(x).astype("i1"))),
+        (TWO,),
+    ),
+    "clamped": (
+        lambda i: gnp.sum(lax.clamp(i[0], spread(i[1]), i[2])),
+        (np.int32([1, 7, 3]),),
+    ),
+    "functions": (
+        lambda x, y: gnp.max(gnp.arctan2(spread(x), gnp.exp(spread(y))) + gnp.tan(spread(y)) ** 2),
+        (ONE, TWO),
+    ),
+    "complex": (
+        lambda z: gnp.sum(gnp.square(spread(z)).imag + abs(spread(z))),
+        (np.complex64(1 + 2j),),
+    ),
     "converted": (lambda x: gnp.sum(spread(x).astype(bool)), (TWO,)),
 }
 
 
-def test_reductions_of_broadcast_bools() -> None:
+def test_reductions_of_broadcast_values() -> None:
     calls: dict[str, Call] = {name: (f, given) for name, (f, given) in PROGRAMS.items()}
     check_joined(calls)
 

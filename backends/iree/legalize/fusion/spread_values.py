@@ -1,0 +1,124 @@
+"""Values that are computed of broadcast ones: computed before the broadcast.
+
+A kernel that reduces such values need not compute them in its loop. IREE takes comparisons,
+conversions and clamps out of it, and keeps the whole array on the stack of the kernel, which is
+limited.
+"""
+
+from __future__ import annotations
+
+from gnomon.backends.iree.legalize.fusion.wide_fusions import is_splat
+from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
+from gnomon.backends.iree.targets import Target
+from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
+from gnomon.dialects.combinators import batch_elementwise
+from gnomon.dialects.contract import REGISTRY, Op, bodies_of, lookup, params_of
+from gnomon.dialects.emit import broadcast_scalar, constant, ops, reshape
+from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.mlir import ir
+from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.types import type_of
+
+__all__ = ["LEGALIZATIONS", "compute_before_broadcasts"]
+
+# The bytes on the stack of a kernel. Smaller values stay in the kernels that read them.
+_STACK = 32 << 10
+
+_BROADCAST = "gnomon.broadcast_in_dim"
+# Elementwise, though some of their operands may be numbers.
+_CHOICES = ("gnomon.clamp", "gnomon.convert", "gnomon.select")
+# Ops whose result repeats the operand's only element.
+_VIEWS = (_BROADCAST, *(f"gnomon.{name}" for name in ("reshape", "rev", "slice", "transpose")))
+
+
+def compute_before_broadcasts(program: Program, target: Target) -> None:
+    """Move elementwise ops with large results before the broadcast of their operands, in place.
+
+    All operands that are not single numbers must be broadcast from one shape along the same
+    dimensions.
+    """
+    for function in program.functions:
+        _visit(program.body(symbol_name(function)))
+
+
+def _visit(body: Body) -> None:
+    # In program order: the operands of an op have been moved before it.
+    for op in body.operations:
+        definition = REGISTRY.get(op.name)
+        if definition is None:
+            continue
+        if definition.is_control_flow:
+            for inner in bodies_of(op):
+                _visit(inner)
+        elif op.name in _CHOICES or (
+            op.name in PLAIN and definition.batch is batch_elementwise and operands_of(op)
+        ):
+            _move(op, definition)
+
+
+def _move(op: ir.Operation, definition: Op) -> None:
+    (result,) = results_of(op)
+    type_ = type_of(result)
+    if any_symbolic(type_.shape) or type_.nbytes <= _STACK:
+        return
+    operands = operands_of(op)
+    numbers = [_number(x) for x in operands]
+    spreads = [x.owner for x, n in zip(operands, numbers, strict=True) if n is None]
+    origins = {_origin(spread) for spread in spreads}
+    if None in origins or len(origins) > 1:
+        return
+    shape, dims = next(iter(origins), None) or ((), ())
+    rest = iter(spreads)
+    with ir.InsertionPoint(op), op.location:
+        moved = [
+            next(rest).operands[0] if number is None else _repeated(number, shape)
+            for number in numbers
+        ]
+        (computed,) = definition.build(moved, params_of(op, definition))
+        spread = ops.broadcast_in_dim(computed, shape=type_.shape, dims=dims)
+    result.replace_all_uses_with(spread)
+    erase(op)
+
+
+def _origin(maker: ir.Operation | ir.Block) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape that an operation broadcasts, and the dimensions that it gets."""
+    if isinstance(maker, ir.Block) or maker.name != _BROADCAST:
+        return None
+    return type_of(maker.operands[0]).shape, tuple(params_of(maker.operation)["dims"])
+
+
+def _number(x: ir.Value) -> ir.Value | None:
+    """The array of size one, or the splat, whose only element all elements of a value are."""
+    while type_of(x).size != 1:
+        maker = x.owner
+        if isinstance(maker, ir.Block):
+            return None
+        if maker.name not in _VIEWS:
+            return x if is_splat(maker.operation) else None
+        x = maker.operands[0]
+    return x
+
+
+def _repeated(number: ir.Value, shape: tuple[int, ...]) -> ir.Value:
+    """An array of a shape all of whose elements are a number."""
+    if type_of(number).size == 1:
+        return broadcast_scalar(reshape(number, ()), shape)
+    definition = lookup(number.owner)
+    value = definition.evaluate(**params_of(number.owner, definition))  # type: ignore[operator]
+    return broadcast_scalar(constant(value[(0,) * value.ndim]), shape)
+
+
+LEGALIZATIONS = (
+    Legalization(
+        name="spread-values",
+        # Functions are not expanded yet.
+        stage=Stage.PREPARE,
+        kind=Kind.REFUSED,
+        doc="compute large values before the broadcast of their operands",
+        upstream="IREE 3.13 keeps bools and integers that are computed of broadcast values, and "
+        "are then reduced, in one buffer on the stack, which is limited",
+        texts=("reductions_of_broadcast_values",),
+        reproducer="a sum of 100,000 comparisons of two broadcast numbers does not compile",
+        run=compute_before_broadcasts,
+    ),
+)
