@@ -34,7 +34,8 @@ Arrays = Sequence[np.ndarray]
 
 def seeds(count: int) -> list[Any]:
     """Seeds of random programs; all but the first few are slow tests."""
-    return [n if n < 8 else pytest.param(n, marks=pytest.mark.slow) for n in range(count)]
+    marks = pytest.mark.slow, pytest.mark.sampled(0.4)
+    return [n if n < 8 else pytest.param(n, marks=marks) for n in range(count)]
 
 
 def run(body: Body, *arguments: Any) -> list[np.ndarray]:

@@ -131,6 +131,7 @@ ELSEWHERE = (
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @needs_sklearn
 @pytest.mark.parametrize("target", ELSEWHERE)
 def test_all_that_it_compiles_is_compiled_for_other_machines(

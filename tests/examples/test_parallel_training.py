@@ -40,7 +40,15 @@ def expected(example: ModuleType, mesh: Any) -> list[float]:
     return losses
 
 
+@pytest.fixture(scope="module")
+def whole(example: ModuleType, mesh: Any) -> Any:
+    """The parameters after one step on one device."""
+    after, _ = example.WAYS["one device"](mesh)(example.initial_params(), example.tokens_to_learn())
+    return after
+
+
 @pytest.mark.slow
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("way", WAYS)
 def test_twenty_steps_agree_with_one_device(
     way: str, example: ModuleType, mesh: Any, expected: list[float]
@@ -50,10 +58,12 @@ def test_twenty_steps_agree_with_one_device(
     np.testing.assert_allclose(found, expected, rtol=512 * np.finfo(np.float32).eps)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("way", WAYS)
-def test_the_gradient_agrees_with_one_device(way: str, example: ModuleType, mesh: Any) -> None:
+def test_the_gradient_agrees_with_one_device(
+    way: str, example: ModuleType, mesh: Any, whole: Any
+) -> None:
     params, tokens = example.initial_params(), example.tokens_to_learn()
-    whole, _ = example.WAYS["one device"](mesh)(params, tokens)
     found, _ = example.WAYS[way](mesh)(params, tokens)
     for name, after in whole.items():
         step, other = np.asarray(after - params[name]), np.asarray(found[name] - params[name])

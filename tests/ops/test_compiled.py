@@ -48,12 +48,14 @@ def test_compiled_equals_evaluated(ops: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("op", sorted(DEAR))
 def test_compiled_series_equal_evaluated(op: str) -> None:
     check_compiled(BACKEND, [case for case in cases_of(op) if not _is_put_off(case)])
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("ops", groups([op for op in OPS if any(map(_is_put_off, cases_of(op)))]))
 def test_compiled_equals_evaluated_in_small_dtypes(ops: Sequence[str]) -> None:
     check_compiled(BACKEND, [case for op in ops for case in cases_of(op) if _is_put_off(case)])

@@ -58,6 +58,7 @@ def test_compiled_equals_evaluated(ops: Sequence[str], backend: PjrtBackend) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("ops", groups([op for op in SUPPORTED if any(map(_is_small, _cases(op)))]))
 def test_compiled_equals_evaluated_in_small_integers(
     ops: Sequence[str], backend: PjrtBackend

@@ -1,8 +1,7 @@
 """Every op with constant operands, with views for operands, and before a full reduction.
 
-The default tests take one choice for every other op, on this processor. The slow tests take more
-choices for some of the ops, and the exhaustive ones for all ops, with another sample for each level
-of x86-64 that runs here.
+The default tests take one choice for some ops, on this processor. The slow tests take more choices,
+with another sample for each level of x86-64 that runs here.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _GROUP = 12
 # The number of choices for an op's first row in each of two dtypes, and for each other row.
 _MANY, _FEW = 8, 1
 
-# Every other op, which saves a minute.
-_QUICK = [op for op in OPS if op not in DEAR][::2]
+_QUICK = [op for op in OPS if op not in DEAR]
 
 
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("first", range(0, len(_QUICK), _GROUP), ids=lambda i: _QUICK[i])
 def test_ops_in_one_of_their_surroundings(first: int) -> None:
     backend = iree_backend("cpu")
@@ -77,20 +76,11 @@ def _sample(backend: IreeBackend, op: str, salt: str) -> list[Surrounded]:
     ]
 
 
-# Every fifth op on one of the levels: all of them take hours.
-_CHOSEN = {(op, LEVELS[i // 5 % len(LEVELS)]) for i, op in enumerate(OPS) if i % 5 == 0}
-
-
-@pytest.mark.parametrize(
-    ("op", "level"),
-    [
-        pytest.param(
-            op, level, marks=pytest.mark.slow if (op, level) in _CHOSEN else pytest.mark.exhaustive
-        )
-        for op in OPS
-        for level in LEVELS
-    ],
-)
+# All of them take hours.
+@pytest.mark.slow
+@pytest.mark.sampled(0.02)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("op", OPS)
 def test_ops_in_their_surroundings(op: str, level: str) -> None:
     if missing := incompatibility(find_target(level)):
         pytest.skip(missing)

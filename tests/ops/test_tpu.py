@@ -1,7 +1,6 @@
 """Every op of the op table compiles for TPUs, except those that need f64, which are refused.
 
-Some ops are compiled as one program, by default for one of two generations in turn; the slow tests
-cover the other.
+Some ops are compiled as one program, for one of two generations.
 """
 
 from __future__ import annotations
@@ -48,13 +47,26 @@ def _case(op: str) -> Case:
     )
 
 
-@pytest.mark.parametrize("turn", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("number", "ops"), list(enumerate(PARTS)), ids=str)
-def test_compiles(number: int, ops: Sequence[str], turn: int) -> None:
+def check_compiles(ops: Sequence[str], target: str) -> None:
     cases = [_case(op) for op in ops]
     program = joint_program(cases, [draw_all(*case) for case in cases])
-    compiled = BACKEND.compile_for(BACKEND.lower(program), TARGETS[(number + turn) % len(TARGETS)])
+    compiled = BACKEND.compile_for(BACKEND.lower(program), target)
     assert compiled.as_text().startswith("HloModule")
+
+
+@pytest.mark.sampled(0.15)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("ops", PARTS, ids=str)
+def test_some_compile(ops: Sequence[str], target: str) -> None:
+    check_compiles(ops, target)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(0.25)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("ops", PARTS, ids=str)
+def test_compiles(ops: Sequence[str], target: str) -> None:
+    check_compiles(ops, target)
 
 
 @pytest.mark.parametrize("op", IN_F64)

@@ -74,6 +74,7 @@ def test_compiled_sums() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("n", [130, 1000, 4097, 16_383, 100_003, 1_000_000])
 def test_all_compiled_sums(n: int) -> None:
     check_compiled(PAIRS, n)

@@ -13,6 +13,7 @@ from gnomon.backends.errors import BackendUnavailable
 from tests.tolerance import assert_near
 
 TARGETS = ("x86-64-v4", "skylake-avx512", "sapphirerapids", "znver4", "znver5")
+SOME = pytest.mark.slow, pytest.mark.sampled(0.5)
 
 
 def products(a: Any, batch: Any) -> Any:
@@ -34,7 +35,7 @@ def _arguments(n: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     ("name", "n"),
     [
-        pytest.param(name, n, marks=() if (name, n) == ("x86-64-v4", 32) else pytest.mark.slow)
+        pytest.param(name, n, marks=() if (name, n) == ("x86-64-v4", 32) else SOME)
         for name in TARGETS
         for n in (32, 33)
     ],

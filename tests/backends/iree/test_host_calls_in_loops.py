@@ -313,12 +313,14 @@ def test_random_combinations_on_the_pool(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("seed", range(1, 25))
 def test_more_random_combinations(seed: int) -> None:
     check(drawn(seed, 10))
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("seed", range(25, 37))
 def test_more_random_combinations_on_the_pool(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     on_the_pool(monkeypatch)

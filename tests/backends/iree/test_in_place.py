@@ -268,6 +268,7 @@ def test_random_combinations(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("number", range(len(PRODUCERS)))
 def test_every_producer_and_every_update(number: int) -> None:
     """Each producer meets a third of the updates; each update, a third of the producers."""
@@ -283,6 +284,7 @@ def test_every_producer_and_every_update(number: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_more_random_combinations(seed: int) -> None:
     check(drawn(seed, 8))

@@ -144,6 +144,7 @@ def check(seeds: Any, dtype: Any, platform: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("platform", ["cpu", pytest.param("vulkan", marks=pytest.mark.vulkan)])
 @pytest.mark.parametrize("number", range(6))
 def test_updates_keep_what_others_read(number: int, platform: str) -> None:

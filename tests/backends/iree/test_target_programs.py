@@ -6,6 +6,7 @@ Most of it is slow.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,6 @@ GPUS = ["cuda:sm_90", "rocm:gfx942", "metal"]
 # Levels of x86-64, which run if the processor supports them, and processors of the same levels.
 LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
 AVX512 = ["skylake-avx512", "sapphirerapids", "znver4", "znver5"]
-# Machines that hardly differ from others: a different part of the op table for each.
-ALIKE = (*AVX512, "graviton3")
 
 F32, F8 = np.float32, gnp.float8_e5m2
 
@@ -77,26 +76,6 @@ QUICK = ("grad of scan", "pieces")
 _PARTS = 5
 
 
-def _cases() -> list[Any]:
-    """The first target's quick programs; the other ones are slow tests.
-
-    Machines that hardly differ have a different part of the programs each; the others are
-    exhaustive tests.
-    """
-
-    def mark(target: str, number: int, program: str) -> Any:
-        if target in ALIKE and number % _PARTS != ALIKE.index(target):
-            return pytest.mark.exhaustive
-        return () if program in QUICK and target == GPUS[0] else pytest.mark.slow
-
-    return [
-        pytest.param(target, program, marks=mark(target, number, program))
-        for target in (*GPUS, *ALIKE)
-        for number, program in enumerate(PROGRAMS)
-        if program not in FACTORIZATIONS
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GPUS)
 @pytest.mark.parametrize("program", FACTORIZATIONS)
@@ -107,7 +86,18 @@ def test_programs_that_call_python_compile_and_are_not_serialized(name: str, pro
         compiled.serialize()
 
 
-@pytest.mark.parametrize(("name", "program"), _cases())
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        *((GPUS[0], program) for program in QUICK),
+        *(
+            pytest.param(name, program, marks=[pytest.mark.slow, pytest.mark.sampled(0.2)])
+            for name in (*GPUS, *AVX512, "graviton3")
+            for program in PROGRAMS
+            if program not in FACTORIZATIONS and (name, program) not in product(GPUS[:1], QUICK)
+        ),
+    ],
+)
 def test_programs_that_run_here_compile(name: str, program: str) -> None:
     function, arguments = PROGRAMS[program]
     compiled = gnomon.jit(function).lower(*arguments).compile(target=name)
@@ -119,6 +109,7 @@ def test_programs_that_run_here_compile(name: str, program: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.35)
 @pytest.mark.parametrize("name", LEVELS)
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if p not in FACTORIZATIONS])
 def test_programs_run_on_levels_of_x86_64(name: str, program: str) -> None:
@@ -159,20 +150,10 @@ def _refused(backend: IreeBackend, cases: list[Case]) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize(
-    ("name", "part"),
-    [
-        pytest.param(
-            name,
-            part,
-            marks=pytest.mark.exhaustive
-            if name in ALIKE and part != ALIKE.index(name) % _PARTS
-            else pytest.mark.slow,
-        )
-        for name in (*GPUS, *AVX512, "aarch64-linux", "graviton3", "wasm32")
-        for part in range(_PARTS)
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.sampled(0.25)
+@pytest.mark.parametrize("part", range(_PARTS))
+@pytest.mark.parametrize("name", [*GPUS, *AVX512, "aarch64-linux", "graviton3", "wasm32"])
 def test_the_op_table_compiles(name: str, part: int) -> None:
     """Every op in f32 and in another dtype, many at once."""
     backend = iree_backend(name)
@@ -184,6 +165,7 @@ def test_the_op_table_compiles(name: str, part: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.35)
 @pytest.mark.parametrize("part", range(_PARTS))
 @pytest.mark.parametrize("name", LEVELS)
 def test_the_op_table_runs(name: str, part: int) -> None:

@@ -111,6 +111,7 @@ def check_code(name: str, files: list[bytes]) -> None:
             assert b"#include <metal_stdlib>" in file
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(
     "name",
     [
@@ -134,6 +135,7 @@ def test_an_artifact_holds_code_for_its_target(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     "name", [f"{f.target.name}:{a.name}" for f in FAMILIES for a in f.architectures]
 )

@@ -90,6 +90,7 @@ def test_a_text_has_programs_commands_and_results(path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the texts are about x86-64")
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_iree_still_has_the_fault(path: Path, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from tests.frontend import (
     test_sharded_arrays,
 )
 from tests.frontend.many_devices import COUNT, eight_devices, outcome
+from tests.sample import sample
 from tests.tolerance import assert_near
 
 pytestmark = pytest.mark.pjrt
@@ -97,8 +98,6 @@ TABLES: dict[Any, Any] = {
     test_sharded_arrays: test_sharded_arrays.VALUES,
     test_mapped_shardings: test_mapped_shardings.PROGRAMS,
     test_pmap: [name for name, text in test_pmap.VALUES.items() if "cpu" not in text],
-}
-SLOW_TABLES: dict[Any, Any] = {
     test_explicit_shardings: test_explicit_shardings.PROGRAMS,
     test_shard_map: test_shard_map.VALUES,
     test_shard_map_nesting: test_shard_map_nesting.CASES,
@@ -106,20 +105,16 @@ SLOW_TABLES: dict[Any, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("module", "names"),
-    [
-        *(pytest.param(*one, id=one[0].__name__) for one in TABLES.items()),
-        *(
-            pytest.param(*one, id=one[0].__name__, marks=pytest.mark.slow)
-            for one in SLOW_TABLES.items()
-        ),
-    ],
+    "share",
+    [pytest.param(6, id="a sixth"), pytest.param(2, id="a half", marks=pytest.mark.slow)],
 )
-def test_as_on_the_host(
-    module: Any, names: Any, eight: Any, request: pytest.FixtureRequest
-) -> None:
-    """All programs of a module on the host, and then all on the plugin, which share ops."""
-    programs = {name: module.COMPARISON.programs[name] for name in names}
+def test_as_on_the_host(share: int, eight: Any, request: pytest.FixtureRequest) -> None:
+    """A sample of the programs on the host, and then all on the plugin, which share ops."""
+    programs = {
+        f"{module.__name__}: {name}": module.COMPARISON.programs[name]
+        for module, names in TABLES.items()
+        for name in sample(names, len(names) // share, module.__name__)
+    }
     with eight_devices():
         expected = {name: neutral(outcome("gnomon", text)) for name, text in programs.items()}
     request.getfixturevalue("on_plugin")

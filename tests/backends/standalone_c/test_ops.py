@@ -49,6 +49,7 @@ def test_some_ops_equal_the_evaluator() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("ops", groups(WRITTEN))
 def test_every_op_equals_the_evaluator(ops: Sequence[str]) -> None:
     cases = [case for op in ops for case in _cases(op)]

@@ -216,6 +216,7 @@ def test_which_loops_are_kernels(function: Any, shape: tuple[int, ...], kernel: 
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     "target",
     ["x86-64-v2", "x86-64-v3", "x86-64-v4", "znver5", "sapphirerapids", "aarch64-linux"],

@@ -56,6 +56,7 @@ def _program(cases: Sequence[Case], operands: Sequence[Sequence[np.ndarray]]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("first", range(0, len(CASES), _GROUP))
 def test_ops_in_loops(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scalar_kernels, "_BUDGET", -1)

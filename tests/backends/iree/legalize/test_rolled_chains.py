@@ -148,7 +148,6 @@ FUNCTIONS = (
 DTYPES = ("float32", "float16", "float64")
 
 
-# Each function in f32, and in turn in one of the others.
 @pytest.mark.parametrize(
     ("function", "dtype"),
     [
@@ -156,11 +155,9 @@ DTYPES = ("float32", "float16", "float64")
             function,
             dtype,
             id=f"{function.__name__}-{dtype}",
-            marks=pytest.mark.slow
-            if dtype in ("float32", DTYPES[1 + k % 2])
-            else pytest.mark.exhaustive,
+            marks=[pytest.mark.slow, pytest.mark.sampled(0.25)],
         )
-        for k, function in enumerate(FUNCTIONS)
+        for function in FUNCTIONS
         for dtype in DTYPES
     ],
 )

@@ -258,6 +258,7 @@ def test_exported_programs_keep_the_kernels() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     "target", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "znver5", "aarch64-linux", "riscv64-linux"]
 )

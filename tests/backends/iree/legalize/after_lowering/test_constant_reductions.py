@@ -164,16 +164,13 @@ def test_every_reduction() -> None:
     _check("float32", 9, [("negated", r) for r in _table("float32")[1]])
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(0.1)
 @pytest.mark.parametrize(
     ("dtype", "n", "part"),
     [
         # Each length with a float and an integer, each dtype with several lengths.
-        pytest.param(
-            dtypes[i % len(dtypes)],
-            n,
-            part,
-            marks=pytest.mark.slow if part == i % 4 else pytest.mark.exhaustive,
-        )
+        (dtypes[i % len(dtypes)], n, part)
         for dtypes in (FLOATS, INTEGERS)
         for i, n in enumerate(LENGTHS)
         for part in range(4)
@@ -183,14 +180,9 @@ def test_the_whole_table(dtype: str, n: int, part: int) -> None:
     _check(dtype, n, _pairs_of(dtype, part, 4))
 
 
-@pytest.mark.parametrize(
-    "n",
-    [
-        pytest.param(7, marks=pytest.mark.exhaustive),
-        pytest.param(33, marks=pytest.mark.slow),
-        pytest.param(100, marks=pytest.mark.exhaustive),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.sampled(0.15)
+@pytest.mark.parametrize("n", [7, 33, 100])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint8"])
 @pytest.mark.parametrize("target", LEVELS)
 def test_the_table_on_levels_of_processors(target: str, dtype: str, n: int) -> None:
@@ -333,7 +325,14 @@ def _expression(rng: np.random.Generator, leaves: list[Any], depth: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 25))]
+    "seed",
+    [
+        0,
+        *(
+            pytest.param(i, marks=[pytest.mark.slow, pytest.mark.sampled(0.4)])
+            for i in range(1, 25)
+        ),
+    ],
 )
 def test_random_expressions(seed: int) -> None:
     rng = np.random.default_rng(seed)

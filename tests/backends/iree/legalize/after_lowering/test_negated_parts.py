@@ -59,6 +59,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
 
 
 # The legalization asks only whether the dtype is floating, so the others have a third each.
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(
     ("dtype", "names"),
     [

@@ -19,8 +19,11 @@ ROW = np.array([0.1, -0.4, 0.7], np.float32)
 # Counts around the 32 buffers that IREE binds.
 CASES = [
     *((SCALAR, 32), (SCALAR, 33), (ROW, 33)),
-    *(pytest.param(SCALAR, count, marks=pytest.mark.slow) for count in (31, 60, 200)),
-    *(pytest.param(ROW, count, marks=pytest.mark.slow) for count in (31, 32, 60, 200)),
+    *(
+        pytest.param(x, count, marks=[pytest.mark.slow, pytest.mark.sampled(0.4)])
+        for x, counts in ((SCALAR, (31, 60, 200)), (ROW, (31, 32, 60, 200)))
+        for count in counts
+    ),
 ]
 
 MAX_BUFFERS = TARGETS["cpu"].capabilities.max_buffers
@@ -66,6 +69,7 @@ def test_many_numbers_are_mapped_and_returned(count: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("count", [31, 32, 33, 60, 200])
 def test_one_of_many_numbers_is_chosen(count: int) -> None:
     agree(lambda x: gnp.stack([chosen(x, count), gn.grad(chosen)(x, count)]), SCALAR)

@@ -16,6 +16,7 @@ OF_COMPLEX = (*REAL, "asin", "cos")
 SMALL = np.array([1e-18, -1e-12, 1e-7, -1e-3, 0.3, -0.45, 0.6, -0.0])
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("bits", [32, 64])
 def test_compiled_functions_are_the_evaluators(bits: int) -> None:
     real = np.float32 if bits == 32 else np.float64

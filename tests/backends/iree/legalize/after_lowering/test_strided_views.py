@@ -64,7 +64,15 @@ _QUICK = ("reversed", "gather, filled", "reversed scan of a function")
 
 
 @pytest.mark.parametrize(
-    "reader", [pytest.param(r, marks=() if r in _QUICK else pytest.mark.slow) for r in READERS]
+    "reader",
+    [
+        *_QUICK,
+        *(
+            pytest.param(reader, marks=[pytest.mark.slow, pytest.mark.sampled(0.5)])
+            for reader in READERS
+            if reader not in _QUICK
+        ),
+    ],
 )
 def test_views_are_read_by_position(reader: str) -> None:
     def read(x: Any, start: Any, places: Any) -> dict[str, Any]:
@@ -139,6 +147,7 @@ def test_views_are_read_in_loops_and_branches() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("name", ["x86-64-v2", "aarch64-linux", "wasm32", "cuda:sm_90", "rocm"])
 def test_views_are_read_by_position_on_every_target(name: str) -> None:
     def read(x: Any, start: Any, places: Any) -> Any:

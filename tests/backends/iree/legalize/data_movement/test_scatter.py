@@ -78,6 +78,7 @@ def _settled(case: Case) -> Case:
     return case
 
 
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("dtype", ["f4", "u1"])
 def test_random_dimension_numbers(op: str, dtype: str) -> None:
@@ -87,6 +88,7 @@ def test_random_dimension_numbers(op: str, dtype: str) -> None:
     assert not wrong, [cases[n] for n in wrong]
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("op", OPS)
 def test_other_dtypes(op: str) -> None:
     dtypes = ["?", "i2", "u8", "f2", "c8"]
@@ -232,6 +234,7 @@ def _looped(emit: Emit) -> Emit:
     return emit_loop
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("in_loop", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "u1", "c8"])
 def test_an_operand_updated_by_itself(in_loop: bool, dtype: str) -> None:

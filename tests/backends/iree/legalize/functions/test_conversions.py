@@ -36,6 +36,7 @@ def back_and_forth(x: Any, dtype: str) -> Any:
     return x.astype(dtype).astype(np.float32)
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("size", [3, 17, 1000])
 def test_conversions_round_in_every_kernel(size: int) -> None:
     x = np.linspace(1.001, 9.003, size, dtype=np.float32)
@@ -65,6 +66,7 @@ def test_conversions_round_in_every_kernel(size: int) -> None:
     report(problems)
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("size", [1, 5, 1000])
 def test_results_of_functions_are_numbers_of_the_dtype(size: int) -> None:
     x = np.linspace(0.1, 3, size, dtype=np.float32)
@@ -134,6 +136,7 @@ def test_other_dtypes_are_rounded_to_bfloat16() -> None:
             np.testing.assert_array_equal(np.asarray(actual), expected[part], f"{dtype}, {part}")
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4", "sapphirerapids", "aarch64-linux"])
 def test_conversions_compile_for_other_machines(target: str) -> None:
     lowered = gn.jit(lambda x, i: back_and_forth(x[i] * 2, "bfloat16")).lower(

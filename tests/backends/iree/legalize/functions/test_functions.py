@@ -82,6 +82,7 @@ def assert_same(actual: np.ndarray, expected: np.ndarray, ulps: float, name: str
     assert not bad.any(), f"{name}: got {a[bad]}, expected {e[bad]}"
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_edges(dtype: np.dtype) -> None:
     x, y = pairs(dtype)
@@ -101,6 +102,7 @@ UNARY = (
 BINARY = "add sub mul div rem atan2 max min eq lt nextafter pow"
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_nans_that_only_llvm_finds(dtype: np.dtype) -> None:
     """MLIR does not evaluate x + nan; LLVM does, and then it evaluates a function of the sum.
@@ -126,6 +128,7 @@ COMPLEX = (
 )
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_complex_functions_of_infinities_and_nans(dtype: type) -> None:
     """Both give the values of annex G of the C standard, which leaves some signs open."""
@@ -160,6 +163,7 @@ def test_circular_functions_of_every_size() -> None:
         assert_same(a, e.astype(np.float32), 1.0, name)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("source", FLOATS, ids=str)
 def test_floats_to_integers(source: np.dtype) -> None:
     powers = [2.0**p + d for p in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-1, 0, 1)]

@@ -93,6 +93,7 @@ def test_processors_store_reductions_that_rows_of_larger_arrays_read() -> None:
 
 @pytest.mark.vulkan
 @pytest.mark.slow
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("size", [32, 300])
 @pytest.mark.parametrize("name", [*STORED, *FUSED])
 def test_values_on_vulkan(name: str, size: int) -> None:
