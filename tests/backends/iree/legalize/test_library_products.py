@@ -115,6 +115,7 @@ LAYOUTS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", [f32, f64])
 def test_layouts(all_sizes: None, dtype: Any) -> None:
     operands = [
@@ -151,6 +152,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 }  # fmt: skip
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", [f32, f64])
 def test_convolutions(all_sizes: None, dtype: Any) -> None:
     rng = np.random.default_rng(3)
@@ -175,6 +177,7 @@ def test_convolutions(all_sizes: None, dtype: Any) -> None:
 
 
 # The kernels of f64 are those of f32 with another function of the library.
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(("dtype", "step"), [(f32, 1), (f64, 3), (gnp.bfloat16, 1)])
 def test_gradients_of_kernels(
     all_sizes: None, dtype: Any, step: int, monkeypatch: pytest.MonkeyPatch
@@ -268,6 +271,7 @@ def test_operands_of_16_bits_are_converted(all_sizes: None, dtype: Any) -> None:
     assert_near(found, (a.T.astype(f32) @ b.astype(f32)).astype(dtype), 1)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("sizes", [(600, 40, 1100), (3, 1100, 600), (530, 1030, 5), (1, 7, 513)])
 def test_operands_of_bfloat16_in_parts(all_sizes: None, sizes: Any) -> None:
     """More rows, columns and terms than are converted at once."""
