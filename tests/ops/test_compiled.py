@@ -1,9 +1,8 @@
 """Every op of the op table, compiled by IREE for the CPU and compared with the evaluator.
 
 Each op has all of its rows in some dtype and all of its dtypes in some row, of which each commit
-compiles a quarter. They are compiled together with some other ops: a compilation costs far more than
-an op. There are no exceptions: every dtype that an op declares compiles, and its results are the
-evaluator's.
+compiles a quarter, together with some other ops: a compilation costs far more than an op. There are
+no exceptions: every dtype that an op declares compiles, and its results are the evaluator's.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from tests.backends.distributed.processes import run_all, run_processes
 pytest.importorskip("jaxlib")
 
 
-def test_arrays_and_values_of_two_processes() -> None:
-    ended = run_processes("""
+_VALUES = """
         from gnomon.experimental import multihost_utils as utils
         mesh = gn.make_mesh((2, 2), ("processes", "devices"))
         x = np.arange(8, dtype=np.float32).reshape(4, 2)
@@ -56,15 +55,13 @@ def test_arrays_and_values_of_two_processes() -> None:
             assert "they differ: ['x'] of process 1" in str(error)
         else:
             raise AssertionError("different values are equal")
+        print("all values were as expected")
 
         if process == 1:
             gn.jit(lambda x: x + 1)(spread)
         else:
             gn.jit(lambda x: x + 2)(spread)
-    """)
-    assert all(each.code == 1 for each in ended), ended
-    assert all("DistributedError" in each.errors for each in ended)
-    assert any("do not run the same program" in each.errors for each in ended)
+    """
 
 
 _UNTIL_THE_SYNC_POINT = """
@@ -83,16 +80,14 @@ _UNTIL_THE_SYNC_POINT = """
 """
 
 
-@pytest.mark.parametrize("signalled", [(1,), (0, 1, 2)])
-def test_a_process_that_is_to_end_stops_all_at_the_same_step(signalled: tuple[int, ...]) -> None:
-    program = _UNTIL_THE_SYNC_POINT.format(stride=1, signalled=signalled)
+@pytest.mark.parametrize(("signalled", "stride"), [((1,), 1), ((0, 1, 2), 10)])
+def test_a_process_that_is_to_end_stops_all_at_the_same_step(
+    signalled: tuple[int, ...], stride: int
+) -> None:
+    """Steps need not be consecutive."""
+    program = _UNTIL_THE_SYNC_POINT.format(stride=stride, signalled=signalled)
     ended = run_processes(program, count=3, devices=1)
     assert [each.code for each in ended] == [0, 0, 0], ended
-
-
-def test_steps_need_not_be_consecutive() -> None:
-    ended = run_processes(_UNTIL_THE_SYNC_POINT.format(stride=10, signalled=(0,)))
-    assert [each.code for each in ended] == [0, 0], ended
 
 
 def test_processes_that_have_ended_or_not_begun_choose_no_step() -> None:
@@ -223,13 +218,18 @@ _IN_THREADS = """
         """
 
 
-def test_arrays_over_meshes_and_signals_in_threads() -> None:
+def test_arrays_and_values_of_two_processes() -> None:
+    """The last program is another one in each process."""
     ended = run_all(
         {
             "unreduced arrays": _UNREDUCED,
             "arrays move between meshes of the same devices": _BETWEEN_MESHES,
             "a process without devices in the mesh": _WITHOUT_DEVICES,
             "signals are handled in the main thread": _IN_THREADS,
+            "values": _VALUES,
         }
     )
-    assert [each.code for each in ended] == [0, 0], ended
+    assert all("all values were as expected" in each.output for each in ended), ended
+    assert all(each.code == 1 for each in ended), ended
+    assert all("DistributedError" in each.errors for each in ended)
+    assert any("do not run the same program" in each.errors for each in ended)
