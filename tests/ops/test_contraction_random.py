@@ -99,6 +99,7 @@ def assert_same(actual: np.ndarray, expected: Any) -> None:
     assert_near(actual, expected, 8, scale=1.0)
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("seed", range(24))
 def test_derivatives_are_jax(seed: int) -> None:
     with jax.enable_x64(True):
@@ -118,6 +119,7 @@ def test_derivatives_are_jax(seed: int) -> None:
             assert_same(found, expected)
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("seed", range(24))
 def test_batching_is_jax(seed: int) -> None:
     with jax.enable_x64(True):

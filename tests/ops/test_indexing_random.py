@@ -218,6 +218,7 @@ def test_evaluation_is_the_definition(op: str, seed: int) -> None:
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("op", OPS)
 def test_evaluation_is_jax(op: str, seed: int) -> None:
@@ -250,6 +251,7 @@ def test_lowering_is_evaluation(op: str, seed: int) -> None:
     )
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("op", OPS)
 def test_derivatives_are_jax(op: str, seed: int) -> None:
