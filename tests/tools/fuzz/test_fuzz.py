@@ -390,9 +390,9 @@ _SPECIAL_OPERANDS = {
 
 @pytest.mark.parametrize(
     "function",
-    # JAX compiles the first two for long.
+    # JAX compiles some for long.
     [
-        pytest.param(f, marks=pytest.mark.slow if f in ("igamma", "expi") else ())
+        pytest.param(f, marks=pytest.mark.slow if f in ("igamma", "expi", "spence") else ())
         for f in _SPECIAL_OPERANDS
     ],
 )
