@@ -47,6 +47,7 @@ def test_evaluated_functions(function: Function, dtype: str) -> None:
     check(function, dtype, "eager", FEW // 4 if function.costly else FEW)
 
 
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("way", [w for w in WAYS if w not in ("eager", "cpu")])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=_name)
 def test_functions_as_they_are_written_for_other_targets(function: Function, way: str) -> None:
@@ -71,6 +72,7 @@ def test_compiled_functions_of_f32() -> None:
         assert error.units <= function.bound("float32", "cpu"), (function.name, error)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", COMPLEX_DTYPES)
 def test_compiled_functions_of_complex_numbers(dtype: str) -> None:
     functions = [f for f in FUNCTIONS if f.is_complex and not f.pairs]
