@@ -61,7 +61,7 @@ ALL: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 # Many kernels, each of which the driver compiles again.
-LONG = ("convolution", "derivatives", "random numbers", "sorts")
+LONG = ("convolution", "derivatives", "random numbers", "small systems", "sorts")
 ONCE_WRONG = ("sum of a loop", "sums of pairs")
 SAMPLED = [name for name in ALL if name not in LONG + ONCE_WRONG]
 

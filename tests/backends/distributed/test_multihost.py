@@ -80,6 +80,7 @@ _UNTIL_THE_SYNC_POINT = """
 """
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(("signalled", "stride"), [((1,), 1), ((0, 1, 2), 10)])
 def test_a_process_that_is_to_end_stops_all_at_the_same_step(
     signalled: tuple[int, ...], stride: int

@@ -127,7 +127,10 @@ if {use}:
 """
 
 
-@pytest.mark.parametrize("use", [pytest.param(True, marks=pytest.mark.smoke), False])
+@pytest.mark.parametrize(
+    "use",
+    [pytest.param(True, marks=pytest.mark.smoke), pytest.param(False, marks=pytest.mark.slow)],
+)
 def test_functions_of_all_kinds_work_in_exit_handlers_from_before_the_import(
     use: bool, tmp_path: Path
 ) -> None:

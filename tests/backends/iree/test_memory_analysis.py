@@ -63,6 +63,7 @@ STRAIGHT: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("name", STRAIGHT)
 def test_counts_what_a_call_allocates(name: str) -> None:
     function = STRAIGHT[name]
@@ -165,7 +166,7 @@ def test_an_executable_from_a_file_has_the_counts() -> None:
     assert executable.memory_analysis().temp_size_in_bytes >= WHOLE
 
 
-@pytest.mark.sampled(0.2)
+@pytest.mark.sampled(0.1)
 @pytest.mark.parametrize("target", target_names())
 def test_every_target_reports(target: str) -> None:
     lowered = gn.jit(lambda x: (x @ gnp.sin(x)).sum(0)).lower(X)

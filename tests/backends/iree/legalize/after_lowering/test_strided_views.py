@@ -66,7 +66,7 @@ _QUICK = ("reversed", "gather, filled", "reversed scan of a function")
 @pytest.mark.parametrize(
     "reader",
     [
-        *_QUICK,
+        *(pytest.param(reader, marks=pytest.mark.sampled(0.3)) for reader in _QUICK),
         *(
             pytest.param(reader, marks=[pytest.mark.slow, pytest.mark.sampled(0.5)])
             for reader in READERS

@@ -86,6 +86,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("case", CASES)
 def test_programs_of_many_buffers_run(case: str) -> None:
     function, arguments = CASES[case]
