@@ -1,7 +1,6 @@
 """The nesting matrix: every family of ops under every transformation and nesting, against JAX.
 
-By default, core families run under a third to a half of the nestings, and the others under one or
-two; see `is_quick`. All other pairs are slow tests.
+The pairs are a matrix, of which each commit runs a sample; see `groups`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import gnomon.lax
 import gnomon.numpy as gnp
 import gnomon.random
 from tests.frontend.oracle import Pair, assert_trees_close, outcome, outcomes_in_one_program
+from tests.sample import sample
 
 jax = pytest.importorskip("jax")
 jax_numpy = pytest.importorskip("jax.numpy")
@@ -391,38 +391,26 @@ def check(family: Function, nestings: list[str]) -> None:
     assert not failures, "\n".join(failures)
 
 
-def is_quick(family: Function, nesting: str) -> bool:
-    """Whether a pair runs by default; the others are slow tests.
+def groups() -> Any:
+    """Parametrize a test with all families, and the nestings of each that a commit runs.
 
-    Every second pair of FAMILIES does, and every third of those that compile. They are taken along
-    diagonals, so each family runs under half of the nestings, and each nesting with half of the
-    families. The families of MORE run under one nesting, and two of them under the deepest one that
-    compiles.
+    By default, core families run under a few nestings, and the others under one. Half of the rest
+    are slow tests.
     """
-    if family in MORE:
-        deepest = nesting == "jit_of_grad_of_scan_body" and family in (convolution, sorting)
-        return deepest or nesting == "vmap_of_grad"
-    if nesting in EAGER:
-        return (FAMILIES.index(family) + list(EAGER).index(nesting)) % 2 == 0
-    return (FAMILIES.index(family) + list(COMPILED).index(nesting)) % 3 == 0
-
-
-def groups(nestings: dict[str, Nesting]) -> Any:
-    """Parametrize a test with all families, and the nestings of each that are quick or slow."""
     found = []
     for f in (*FAMILIES, *MORE):
-        quick, slow = ([n for n in nestings if is_quick(f, n) is q] for q in (True, False))
-        if quick:
-            found.append(pytest.param(f, quick, id=f.__name__))
+        counts = (4, 1) if f in FAMILIES else (1, f in (convolution, sorting))
+        quick, slow = [], []
+        for nestings, count in zip((EAGER, COMPILED), counts, strict=True):
+            chosen = sample(nestings, count, f.__name__)
+            rest = [n for n in nestings if n not in chosen]
+            quick += chosen
+            slow += sample(rest, len(rest) // 2, f"{f.__name__}, more")
+        found.append(pytest.param(f, quick, id=f.__name__))
         found.append(pytest.param(f, slow, id=f"{f.__name__}, more", marks=pytest.mark.slow))
     return pytest.mark.parametrize(("family", "nestings"), found)
 
 
-@groups(EAGER)
-def test_eager(family: Function, nestings: list[str]) -> None:
-    check(family, nestings)
-
-
-@groups(COMPILED)
-def test_compiled(family: Function, nestings: list[str]) -> None:
+@groups()
+def test_equals_jax(family: Function, nestings: list[str]) -> None:
     check(family, nestings)
