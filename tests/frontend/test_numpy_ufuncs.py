@@ -12,8 +12,16 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from tests.frontend.oracle import check, check_types, sample, to_gnomon, weakly
-from tests.tolerance import assert_each_near, assert_near
+from tests.backends.iree.joined import check_joined
+from tests.frontend.oracle import (
+    check,
+    check_types,
+    checks_in_one_program,
+    sample,
+    to_gnomon,
+    weakly,
+)
+from tests.tolerance import assert_near
 
 DTYPES = ["bool", "int8", "int32", "uint8", "float16", "bfloat16", "float32", "complex64"]
 
@@ -62,6 +70,7 @@ SKIPPED = {
 }
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_types(name: str) -> None:
     for dtype in DTYPES:
@@ -78,41 +87,40 @@ def test_unary_types(name: str) -> None:
 SCALARS = [1, 1.0, True, 0.5j, np.float32(2), np.int8(3), np.arange(3), None, "a", [1.0], (1, 2)]
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_of_scalars(name: str) -> None:
     for value in SCALARS:
         check_types(getattr(gnp, name), getattr(jnp, name), value, weak=name not in UNTYPED.split())
 
 
-@pytest.mark.parametrize("name", EXACT_UNARY.split())
-def test_exact_unary(name: str) -> None:
-    for dtype in ("bool", "int8", "uint8", "bfloat16", "float32"):
-        check(
-            getattr(gnp, name),
-            getattr(jnp, name),
-            sample(dtype, (3, 4)),
-            weak=name not in UNTYPED.split(),
-        )
+def test_exact_unary() -> None:
     special = jnp.array([0.0, -0.0, np.inf, -np.inf, np.nan, 0.5, -1.5, 2.5, 1e30, -1e-30])
-    check(getattr(gnp, name), getattr(jnp, name), special, weak=name not in UNTYPED.split())
+    arrays = [sample(d, (3, 4)) for d in ("bool", "int8", "uint8", "bfloat16", "float32")]
+    with checks_in_one_program() as check:
+        for name in EXACT_UNARY.split():
+            for x in (*arrays, special):
+                check(getattr(gnp, name), getattr(jnp, name), x, weak=name not in UNTYPED.split())
 
 
-@pytest.mark.parametrize("name", TRANSCENDENTAL.split())
-def test_transcendental(name: str) -> None:
-    for dtype in ("bfloat16", "float32", "complex64"):
-        if (name, dtype) == ("cbrt", "complex64"):
-            continue
-        low, high = DOMAIN.get(name, (-3.0, 3.0))
-        x = sample(dtype, (8, 5), low=low, high=high)
-        scale = 1.0 if name == "sinc" else 0.0
-        check(getattr(gnp, name), getattr(jnp, name), x, ulps=ULPS[dtype], scale=scale)
-    x = sample("int32", (5,), low=1, high=3)
-    check(getattr(gnp, name), getattr(jnp, name), x, ulps=8, scale=1.0)
+def test_transcendental() -> None:
+    with checks_in_one_program() as check:
+        for name in TRANSCENDENTAL.split():
+            ours, theirs = getattr(gnp, name), getattr(jnp, name)
+            for dtype in ("bfloat16", "float32", "complex64"):
+                if (name, dtype) == ("cbrt", "complex64"):
+                    continue
+                low, high = DOMAIN.get(name, (-3.0, 3.0))
+                x = sample(dtype, (8, 5), low=low, high=high)
+                scale = 1.0 if name == "sinc" else 0.0
+                check(ours, theirs, x, ulps=ULPS[dtype], scale=scale)
+            check(ours, theirs, sample("int32", (5,), low=1, high=3), ulps=8, scale=1.0)
 
 
 SHAPES = [((3, 4), (3, 4)), ((), (4,)), ((1, 4), (3, 1)), ((2,), (0, 1))]
 
 
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("name", (EXACT_BINARY + " " + INEXACT_BINARY).split())
 def test_binary_types(name: str) -> None:
     ours, theirs = getattr(gnp, name), getattr(jnp, name)
@@ -129,6 +137,7 @@ def test_binary_types(name: str) -> None:
         check_types(ours, theirs, sample("int32", left_shape), sample("int32", right_shape))
 
 
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("name", (EXACT_BINARY + " " + INEXACT_BINARY).split())
 def test_binary_with_scalars(name: str) -> None:
     ours, theirs = getattr(gnp, name), getattr(jnp, name)
@@ -144,54 +153,58 @@ def test_binary_with_scalars(name: str) -> None:
         check_types(ours, theirs, value, arrays[-1])
 
 
-@pytest.mark.parametrize("name", EXACT_BINARY.split())
-def test_exact_binary(name: str) -> None:
-    ours, theirs = getattr(gnp, name), getattr(jnp, name)
-    for dtype in ("bool", "int8", "uint8", "float32"):
-        x, y = sample(dtype, (4, 5)), sample(dtype, (5,), seed=1)
-        if dtype == "bool" and name == "fmod":
-            continue  # True modulo False is 0, as for integers; in JAX it is 1
-        if dtype == "int8" and name in ("left_shift", "right_shift"):
-            y = abs(y)
-        check(ours, theirs, x, y)
-    if name not in ("gcd", "lcm"):
-        special = jnp.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.5])
-        check(ours, theirs, special[:, None], special[None, :])
+def test_exact_binary() -> None:
+    special = jnp.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.5])
+    with checks_in_one_program() as check:
+        for name in EXACT_BINARY.split():
+            ours, theirs = getattr(gnp, name), getattr(jnp, name)
+            for dtype in ("bool", "int8", "uint8", "float32"):
+                x, y = sample(dtype, (4, 5)), sample(dtype, (5,), seed=1)
+                if dtype == "bool" and name == "fmod":
+                    continue  # True modulo False is 0, as for integers; in JAX it is 1
+                if dtype == "int8" and name in ("left_shift", "right_shift"):
+                    y = abs(y)
+                check(ours, theirs, x, y)
+            if name not in ("gcd", "lcm"):
+                check(ours, theirs, special[:, None], special[None, :])
 
 
-@pytest.mark.parametrize("name", INEXACT_BINARY.split())
-def test_inexact_binary(name: str) -> None:
-    ours, theirs = getattr(gnp, name), getattr(jnp, name)
-    for dtype in ("int32", "bfloat16", "float32"):
-        x = sample(dtype, (4, 5), low=1, high=3)
-        y = sample(dtype, (5,), seed=1, low=1, high=3)
-        check(ours, theirs, x, y, ulps=ULPS.get(dtype, 8))
-    if "power" not in name and name != "pow":
-        special = jnp.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.5])
-        check(ours, theirs, special[:, None], special[None, :], ulps=4)
+def test_inexact_binary() -> None:
+    special = jnp.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.5])
+    with checks_in_one_program() as check:
+        for name in INEXACT_BINARY.split():
+            ours, theirs = getattr(gnp, name), getattr(jnp, name)
+            for dtype in ("int32", "bfloat16", "float32"):
+                x = sample(dtype, (4, 5), low=1, high=3)
+                y = sample(dtype, (5,), seed=1, low=1, high=3)
+                check(ours, theirs, x, y, ulps=ULPS.get(dtype, 8))
+            if "power" not in name and name != "pow":
+                check(ours, theirs, special[:, None], special[None, :], ulps=4)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "uint32"])
-@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
-def test_integer_division(name: str, dtype: str) -> None:
-    info = np.iinfo(dtype)
-    values = [info.min, info.min + 1, info.max, 0, 1, 2, 3, 7]
-    x = jnp.array(values + ([-1, -2, -3] if info.min else []), dtype)
-    y = x[x != 0]
-    check(getattr(gnp, name), getattr(jnp, name), x[:, None], y[None, :])
+def test_integer_division() -> None:
+    with checks_in_one_program() as check:
+        for dtype in ("int8", "int32", "uint8", "uint32"):
+            info = np.iinfo(dtype)
+            values = [info.min, info.min + 1, info.max, 0, 1, 2, 3, 7]
+            x = jnp.array(values + ([-1, -2, -3] if info.min else []), dtype)
+            for name in ("floor_divide", "remainder", "fmod"):
+                y = x[x != 0]
+                check(getattr(gnp, name), getattr(jnp, name), x[:, None], y[None, :])
 
 
 def test_power() -> None:
-    x = sample("float32", (6,))
-    for exponent in (0, 1, 2, 3, -1, -2, 0.5, True, np.int32(3), weakly(2), jnp.int32(2)):
-        check(gnp.power, jnp.power, jnp.abs(x), exponent, ulps=4)
-    integers = jnp.array([-3, -1, 0, 1, 2, 5])
-    for exponent in (0, 1, 2, 5, 31):
-        check(gnp.power, jnp.power, integers, exponent)
-    check(gnp.power, jnp.power, integers[:, None], jnp.arange(8))
-    check(gnp.power, jnp.power, integers, -1)
-    check(gnp.power, jnp.power, x, jnp.arange(6), ulps=4)
-    check(gnp.power, jnp.power, 2, x, ulps=4)
+    with checks_in_one_program() as check:
+        x = sample("float32", (6,))
+        for exponent in (0, 1, 2, 3, -1, -2, 0.5, True, np.int32(3), weakly(2), jnp.int32(2)):
+            check(gnp.power, jnp.power, jnp.abs(x), exponent, ulps=4)
+        integers = jnp.array([-3, -1, 0, 1, 2, 5])
+        for exponent in (0, 1, 2, 5, 31):
+            check(gnp.power, jnp.power, integers, exponent)
+        check(gnp.power, jnp.power, integers[:, None], jnp.arange(8))
+        check(gnp.power, jnp.power, integers, -1)
+        check(gnp.power, jnp.power, x, jnp.arange(6), ulps=4)
+        check(gnp.power, jnp.power, 2, x, ulps=4)
 
 
 def test_integer_power_is_exact_beyond_six_bits() -> None:
@@ -228,58 +241,62 @@ def test_ldexp_and_frexp() -> None:
 
 
 def test_round() -> None:
-    x = jnp.array([0.5, 1.5, -2.5, 1.25, 123.456, -0.05], jnp.float32)
-    for decimals in (0, 1, 2, -1):
-        check(gnp.round, jnp.round, x, decimals, ulps=1)
-    check(gnp.round, jnp.round, jnp.arange(3), 1)
-    check(gnp.round, jnp.round, jnp.arange(3), -1)
-    check(gnp.round, jnp.round, x.astype(jnp.float16), 1, ulps=1)
+    with checks_in_one_program() as check:
+        x = jnp.array([0.5, 1.5, -2.5, 1.25, 123.456, -0.05], jnp.float32)
+        for decimals in (0, 1, 2, -1):
+            check(gnp.round, jnp.round, x, decimals, ulps=1)
+        check(gnp.round, jnp.round, jnp.arange(3), 1)
+        check(gnp.round, jnp.round, jnp.arange(3), -1)
+        check(gnp.round, jnp.round, x.astype(jnp.float16), 1, ulps=1)
 
 
 def test_clip() -> None:
-    x = jnp.arange(-3.0, 4.0)
-    for bounds in ((-1, 1), (None, 1.5), (0, None), (None, None), (2, 1), (jnp.arange(7), 4.0)):
-        check(gnp.clip, jnp.clip, x, *bounds)
-    check(gnp.clip, jnp.clip, x, min=1, max=2)
-    check(gnp.clip, jnp.clip, jnp.arange(5), 1.5, 2.5)
-    check(gnp.clip, jnp.clip, x, 1j)
+    with checks_in_one_program() as check:
+        x = jnp.arange(-3.0, 4.0)
+        for bounds in ((-1, 1), (None, 1.5), (0, None), (None, None), (2, 1), (jnp.arange(7), 4.0)):
+            check(gnp.clip, jnp.clip, x, *bounds)
+        check(gnp.clip, jnp.clip, x, min=1, max=2)
+        check(gnp.clip, jnp.clip, jnp.arange(5), 1.5, 2.5)
+        check(gnp.clip, jnp.clip, x, 1j)
 
 
 def test_where_and_select() -> None:
-    x, y = sample("float32", (3, 4)), sample("int32", (4,))
-    condition = x > 0
-    cases: list[tuple[Any, ...]] = [
-        (condition, x, y),
-        (condition, x, 0),
-        (condition, 1, 2.0),
-        (condition, 1, 2),
-        (True, x, y),
-        (y, x, 1.0),
-        (x, x, x),
-        (condition, x, None),
-    ]
-    for case in cases:
-        check(gnp.where, jnp.where, *case)
-    check(gnp.where, jnp.where, condition)
-    check(gnp.where, jnp.where, condition, size=4, fill_value=9)
-    check(gnp.select, jnp.select, [x > 1, x > 0], [x, y])
-    check(gnp.select, jnp.select, [x > 1, x > 0], [1, 2.5], 7)
-    check(gnp.select, jnp.select, [x > 1], [1, 2])
+    with checks_in_one_program() as check:
+        x, y = sample("float32", (3, 4)), sample("int32", (4,))
+        condition = x > 0
+        cases: list[tuple[Any, ...]] = [
+            (condition, x, y),
+            (condition, x, 0),
+            (condition, 1, 2.0),
+            (condition, 1, 2),
+            (True, x, y),
+            (y, x, 1.0),
+            (x, x, x),
+            (condition, x, None),
+        ]
+        for case in cases:
+            check(gnp.where, jnp.where, *case)
+        check(gnp.where, jnp.where, condition)
+        check(gnp.where, jnp.where, condition, size=4, fill_value=9)
+        check(gnp.select, jnp.select, [x > 1, x > 0], [x, y])
+        check(gnp.select, jnp.select, [x > 1, x > 0], [1, 2.5], 7)
+        check(gnp.select, jnp.select, [x > 1], [1, 2])
 
 
 def test_nonzero() -> None:
     x = jnp.array([[0, 1, 0], [2, 0, 3]])
-    for kwargs in ({}, {"size": 2}, {"size": 5}, {"size": 5, "fill_value": -1}, {"size": 0}):
-        check(gnp.nonzero, jnp.nonzero, x, **kwargs)
-        check(gnp.argwhere, jnp.argwhere, x, **kwargs)
-        check(gnp.flatnonzero, jnp.flatnonzero, x, **kwargs)
-    check(gnp.nonzero, jnp.nonzero, jnp.array(1.0))
-    check(gnp.nonzero, jnp.nonzero, jnp.zeros((0, 2)))
-    for shape in ((0,), (0, 2)):
-        empty = jnp.zeros(shape, bool)
-        check(gnp.nonzero, jnp.nonzero, empty, size=3, fill_value=1)
-        check(gnp.flatnonzero, jnp.flatnonzero, empty, size=3, fill_value=1)
-        check(gnp.argwhere, jnp.argwhere, empty, size=3, fill_value=1)
+    with checks_in_one_program() as check:
+        for kwargs in ({}, {"size": 2}, {"size": 5}, {"size": 5, "fill_value": -1}, {"size": 0}):
+            check(gnp.nonzero, jnp.nonzero, x, **kwargs)
+            check(gnp.argwhere, jnp.argwhere, x, **kwargs)
+            check(gnp.flatnonzero, jnp.flatnonzero, x, **kwargs)
+        check(gnp.nonzero, jnp.nonzero, jnp.array(1.0))
+        check(gnp.nonzero, jnp.nonzero, jnp.zeros((0, 2)))
+        for shape in ((0,), (0, 2)):
+            empty = jnp.zeros(shape, bool)
+            check(gnp.nonzero, jnp.nonzero, empty, size=3, fill_value=1)
+            check(gnp.flatnonzero, jnp.flatnonzero, empty, size=3, fill_value=1)
+            check(gnp.argwhere, jnp.argwhere, empty, size=3, fill_value=1)
     value = gn.jit(lambda a: gnp.nonzero(a, size=4, fill_value=7))(to_gnomon(x))
     np.testing.assert_array_equal(value, jnp.nonzero(x, size=4, fill_value=7))
     with pytest.raises(TypeError, match="nonzero elements must be known: pass size"):
@@ -312,12 +329,16 @@ SMOOTH_UNARY = [n for n in TRANSCENDENTAL.split() if n not in ("radians", "degre
 ]
 
 
-@pytest.mark.parametrize("name", SMOOTH_UNARY)
-def test_gradients(name: str) -> None:
-    x = np.float32(1.5) if name in ("arccosh", "acosh") else np.float32(0.4)
-    ours, theirs = getattr(gnp, name), getattr(jnp, name)
-    assert_near(gn.grad(ours)(x), jax.grad(theirs)(x), 16)
-    assert_near(gn.jit(ours)(x), theirs(x), 8)
+def test_gradients() -> None:
+    calls = {}
+    with checks_in_one_program() as check:
+        for name in SMOOTH_UNARY:
+            x = jnp.float32(1.5 if name in ("arccosh", "acosh") else 0.4)
+            ours, theirs = getattr(gnp, name), getattr(jnp, name)
+            check(gn.grad(ours), jax.grad(theirs), x, ulps=16)
+            check(ours, theirs, x, ulps=8)
+            calls[name] = ours, (np.asarray(x),)
+    check_joined(calls, lambda found, expected: assert_near(found, expected, 8))
 
 
 POINTS = {
@@ -335,13 +356,12 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("name", POINTS)
-def test_gradients_at_points(name: str) -> None:
-    for point in POINTS[name]:
-        x, y = (np.float32(v) for v in point)
-        expected = jax.grad(getattr(jnp, name), (0, 1))(x, y)
-        got = gn.grad(getattr(gnp, name), (0, 1))(x, y)
-        assert_each_near(got, expected, 8)
+def test_gradients_at_points() -> None:
+    with checks_in_one_program() as check:
+        for name, points in POINTS.items():
+            ours, theirs = gn.grad(getattr(gnp, name), (0, 1)), jax.grad(getattr(jnp, name), (0, 1))
+            for x, y in points:
+                check(ours, theirs, jnp.float32(x), jnp.float32(y), ulps=8)
 
 
 def test_derivatives_of_sinc_at_zero() -> None:
