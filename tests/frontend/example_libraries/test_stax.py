@@ -93,25 +93,40 @@ def plain(shape: Any) -> Any:
     return [plain(s) for s in shape] if isinstance(shape, list) else tuple(int(d) for d in shape)
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_is_that_of_jax(name: str) -> None:
-    make, shape = LAYERS[name]
-    inputs = np.float32(np.random.default_rng(0).normal(size=shape))
-    init, apply = make(ours)
-    their_init, their_apply = make(theirs)
-    out_shape, params = init(gn.random.PRNGKey(1), shape)
-    their_shape, their_params = their_init(jax.random.PRNGKey(1), shape)
-    assert plain(out_shape) == plain(their_shape)
-    for found, expected in zip(numbers(params), numbers(their_params), strict=True):
-        assert found.shape == expected.shape
-        assert_near(found, expected, units=8.0)
-    keys = {"rng": gn.random.PRNGKey(2)}, {"rng": jax.random.PRNGKey(2)}
-    expected = np.asarray(their_apply(their_params, inputs, **keys[1]))
-    for run in (apply, gn.jit(apply)):
-        found = np.asarray(run(params, inputs, **keys[0]))
-        assert found.shape == plain(out_shape)
-        # Sums of some dozens of products of the size of one.
-        assert_near(found, expected, units=64.0, scale=1.0)
+def test_layers_are_those_of_jax() -> None:
+    rng = np.random.default_rng(0)
+    inputs = {name: np.float32(rng.normal(size=shape)) for name, (_, shape) in LAYERS.items()}
+    made = {name: make(ours) for name, (make, _) in LAYERS.items()}
+    shapes, params, their_shapes = {}, {}, {}
+    for name, (init, _) in made.items():
+        shapes[name], params[name] = init(gn.random.PRNGKey(1), LAYERS[name][1])
+
+    @jax.jit
+    def expected(inputs: dict[str, Any]) -> Any:
+        found = {}
+        for name, (make, shape) in LAYERS.items():
+            init, apply = make(theirs)
+            their_shapes[name], their_params = init(jax.random.PRNGKey(1), shape)
+            out = apply(their_params, inputs[name], rng=jax.random.PRNGKey(2))
+            found[name] = their_params, out
+        return found
+
+    def applied(params: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+        key = gn.random.PRNGKey(2)
+        return {name: made[name][1](params[name], inputs[name], rng=key) for name in LAYERS}
+
+    wanted = expected(inputs)
+    results = applied(params, inputs), gn.jit(applied)(params, inputs)
+    for name, (their_params, out) in wanted.items():
+        assert plain(shapes[name]) == plain(their_shapes[name]), name
+        for a, b in zip(numbers(params[name]), numbers(their_params), strict=True):
+            assert a.shape == b.shape, name
+            assert_near(a, b, units=8.0, message=name)
+        for result in results:
+            found = np.asarray(result[name])
+            assert found.shape == plain(shapes[name]), name
+            # Sums of some dozens of products of the size of one.
+            assert_near(found, np.asarray(out), units=64.0, scale=1.0, message=name)
 
 
 def test_dropout_keeps_what_jax_keeps() -> None:
