@@ -51,15 +51,22 @@ def run_by_jax(exported: Any, texts: Any, make: Any, arrays: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name) -> None:
+def test_programs_are_lowered(name: str) -> None:
     make, texts = PROGRAMS[name]
     exported = export.export(gn.jit(make(OURS)))(*specs(export, gn.ShapeDtypeStruct, texts))
     if name in WITHOUT_FORM:
         message = rf"{WITHOUT_FORM[name]} cannot be lowered with symbolic dimensions.*\(loc\("
         with pytest.raises(LoweringError, match=message):
             exported.mlir_module()
-        return
-    assert "?" in exported.mlir_module()
+    else:
+        assert "?" in exported.mlir_module()
+
+
+@pytest.mark.sampled(0.3)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in WITHOUT_FORM])
+def test_programs(name: str) -> None:
+    make, texts = PROGRAMS[name]
+    exported = export.export(gn.jit(make(OURS)))(*specs(export, gn.ShapeDtypeStruct, texts))
     rng = np.random.default_rng(0)
     for values in {"a": 5, "b": 3}, {"a": 2, "b": 1}:
         arrays = [rng.normal(size=shape_of(text, values)).astype(F32) for text in texts]

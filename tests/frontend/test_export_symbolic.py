@@ -17,6 +17,7 @@ import gnomon.numpy as gnp
 import gnomon_runtime
 from gnomon import export, lax
 from gnomon.errors import InconclusiveDimensionOperation
+from tests.sample import sample
 from tests.tolerance import assert_near
 
 F32 = np.dtype(np.float32)
@@ -385,13 +386,6 @@ def shape_of(text, values):
 SIZES = [{"a": 5, "b": 3}, {"a": 2, "b": 1}]
 
 
-def groups(programs: dict[str, Any], count: int) -> Any:
-    """Parametrize a test with groups of programs, each of which is compiled as one."""
-    names = list(programs)
-    chosen = [names[i::count] for i in range(count)]
-    return pytest.mark.parametrize("names", chosen, ids=lambda group: f"{group[0]} and others")
-
-
 def arrays_of(texts: Sequence[str], values: dict[str, int]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     return [rng.normal(size=shape_of(text, values)).astype(F32) for text in texts]
@@ -408,12 +402,10 @@ def check_results(found: dict[str, Any], expected: dict[str, Any], values: Any) 
             assert_near(np.asarray(a), b, 64, scale=scale, message=what)
 
 
-@groups(PROGRAMS, 6)
-def test_programs(names: list[str]) -> None:
+def test_programs() -> None:
     """One program agrees with JAX at every size, also after serialization."""
     calls = {}
-    for name in names:
-        make, texts = PROGRAMS[name]
+    for name, (make, texts) in PROGRAMS.items():
         exported = export.export(gn.jit(make(OURS)))(*specs(export, gn.ShapeDtypeStruct, texts))
         theirs = jax.eval_shape(make(THEIRS), *specs(jax_export, jax.ShapeDtypeStruct, texts))
         found = [(str(a.shape), a.dtype) for a in exported.out_avals]
@@ -421,6 +413,8 @@ def test_programs(names: list[str]) -> None:
         again = export.deserialize(exported.serialize())
         assert list(map(str, again.out_avals)) == list(map(str, exported.out_avals)), name
         calls[name] = again.call
+
+    names = sample(PROGRAMS, 18, __name__)
 
     def run(functions: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         return {name: functions[name](*given[name]) for name in names}
@@ -511,13 +505,12 @@ MORE_PROGRAMS: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 
-@groups(MORE_PROGRAMS, 2)
-def test_programs_that_only_gnomon_exports(names: list[str]) -> None:
+def test_programs_that_only_gnomon_exports() -> None:
     calls = {}
-    for name in names:
-        function, texts = MORE_PROGRAMS[name]
+    for name, (function, texts) in MORE_PROGRAMS.items():
         exported = export.export(gn.jit(function))(*specs(export, gn.ShapeDtypeStruct, texts))
         calls[name] = export.deserialize(exported.serialize()).call
+    names = sample(MORE_PROGRAMS, 5, "more programs")
     for values in SIZES:
         given = {name: arrays_of(MORE_PROGRAMS[name][1], values) for name in names}
         found = gn.jit(lambda given: {name: calls[name](*given[name]) for name in names})(given)

@@ -11,7 +11,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon.errors import ConcretizationTypeError
-from tests.frontend.oracle import assert_same
+from tests.frontend.oracle import checks_in_one_program
 from tests.tolerance import assert_near
 
 NAN = np.nan
@@ -80,15 +80,11 @@ CASES: list[Case] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "kwargs"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)]
-)
-def test_equals_jax(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    ours = getattr(gnp, name)(*args, **kwargs)
-    theirs = getattr(jnp, name)(*args, **kwargs)
-    if isinstance(theirs, tuple):
-        ours, theirs = tuple(ours), tuple(theirs)
-    assert_same(ours, theirs, ulps=8, weak=False, scale=1.0)
+def test_equals_jax() -> None:
+    with checks_in_one_program() as check:
+        for name, args, kwargs in CASES:
+            ours, theirs = getattr(gnp, name), getattr(jnp, name)
+            check(ours, theirs, *args, ulps=8, weak=False, scale=1.0, **kwargs)
 
 
 @pytest.mark.parametrize("method", ["scan", "scan_unrolled", "compare_all", "sort"])

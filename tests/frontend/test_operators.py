@@ -13,7 +13,15 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from tests.frontend.oracle import check, check_types, sample, to_gnomon, weakly
+from tests.backends.iree.joined import check_joined
+from tests.frontend.oracle import (
+    check,
+    check_types,
+    checks_in_one_program,
+    sample,
+    to_gnomon,
+    weakly,
+)
 from tests.tolerance import assert_each_near, assert_near
 
 BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift eq ne lt le gt ge"
@@ -41,6 +49,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", [*BINARY.split(), "divmod"])
 def test_binary_types(name: str) -> None:
     function = _operator(name)
@@ -54,29 +63,31 @@ def test_binary_types(name: str) -> None:
                 check_types(function, function, other, x)
 
 
-@pytest.mark.parametrize("name", BINARY.split())
-def test_values(name: str) -> None:
-    function = _operator(name)
-    integral = name in ("and_", "or_", "xor", "lshift", "rshift")
-    dtype = "int32" if integral else "float32"
-    x = sample(dtype, (3, 3), low=1, high=3)
-    y = sample(dtype, (3, 3), seed=1, low=1, high=3)
-    check(function, function, x, y, ulps=4)
-    if name != "matmul":
-        check(function, function, x, 2, ulps=4)
-        check(function, function, 3, x, ulps=4)
-        check(function, function, x, np.array(y), ulps=4)
-        check(function, function, np.array(x), y, ulps=4)
-        check(function, function, np.int32(2), x, ulps=4)
-        check(function, function, x, np.int32(2), ulps=4)
+def test_values() -> None:
+    with checks_in_one_program() as check:
+        for name in BINARY.split():
+            function = _operator(name)
+            integral = name in ("and_", "or_", "xor", "lshift", "rshift")
+            dtype = "int32" if integral else "float32"
+            x = sample(dtype, (3, 3), low=1, high=3)
+            y = sample(dtype, (3, 3), seed=1, low=1, high=3)
+            check(function, function, x, y, ulps=4)
+            if name != "matmul":
+                check(function, function, x, 2, ulps=4)
+                check(function, function, 3, x, ulps=4)
+                check(function, function, x, np.array(y), ulps=4)
+                check(function, function, np.array(x), y, ulps=4)
+                check(function, function, np.int32(2), x, ulps=4)
+                check(function, function, x, np.int32(2), ulps=4)
 
 
 def test_unary() -> None:
-    for dtype in ("bool", "int8", "uint8", "float32", "complex64"):
-        x = sample(dtype, (4,))
-        for function in (operator.neg, operator.pos, operator.abs, operator.invert):
-            check(function, function, x, ulps=2 if dtype == "complex64" else 0)
-    check(round, round, jnp.array([1.26, -2.5]), 1, ulps=1)
+    with checks_in_one_program() as check:
+        for dtype in ("bool", "int8", "uint8", "float32", "complex64"):
+            x = sample(dtype, (4,))
+            for function in (operator.neg, operator.pos, operator.abs, operator.invert):
+                check(function, function, x, ulps=2 if dtype == "complex64" else 0)
+        check(round, round, jnp.array([1.26, -2.5]), 1, ulps=1)
 
 
 def test_comparing_with_objects_that_are_not_numbers() -> None:
@@ -172,25 +183,24 @@ METHODS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("case", METHODS, ids=lambda c: f"{c[0]}{c[1]}")
-def test_methods(case: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
-    name, args, kwargs = case
+def test_methods() -> None:
     x = sample("float32", (3, 4))
-
-    def call(value: Any) -> Any:
-        return getattr(value, name)(*args, **kwargs)
-
-    check(call, call, x, ulps=8, scale=3.0)  # sums of up to twelve numbers up to three
-    if name in ("nonzero", "copy"):
-        return
+    calls = {}
+    with checks_in_one_program() as check:
+        for name, args, kwargs in METHODS:
+            call = operator.methodcaller(name, *args, **kwargs)
+            check(call, call, x, ulps=8, scale=3.0)  # sums of up to twelve numbers up to three
+            if name not in ("nonzero", "copy"):
+                calls[repr(call)] = call, (to_gnomon(x),)
     # Traced values have the same methods.
-    assert_each_near(gn.jit(call)(to_gnomon(x)), call(to_gnomon(x)), 8, scale=3.0)
+    check_joined(calls, lambda found, eager: assert_each_near(found, eager, 8, scale=3.0))
 
 
 def test_properties() -> None:
     x = sample("complex64", (2, 3))
-    for name in ("T", "mT", "real", "imag"):
-        check(lambda v, n=name: getattr(v, n), lambda v, n=name: getattr(v, n), x)
+    with checks_in_one_program() as check:
+        for name in ("T", "mT", "real", "imag"):
+            check(operator.attrgetter(name), operator.attrgetter(name), x)
     y = to_gnomon(x)
     assert (y.ndim, y.size, y.itemsize, y.nbytes) == (2, 6, 8, 48)
     assert gn.jit(lambda v: v.T.at[0, 0].set(1j))(y).shape == (3, 2)
@@ -198,11 +208,11 @@ def test_properties() -> None:
 
 def test_views_of_bits() -> None:
     x = jnp.arange(8, dtype=jnp.uint8)
-    for dtype in ("uint16", "int32", "float32", "int8", "uint8"):
-        check(lambda v, d=dtype: v.view(d), lambda v, d=dtype: v.view(d), x)
-    check(lambda v: v.view("int32"), lambda v: v.view("int32"), x[:3])
-    check(lambda v: v.view("int8"), lambda v: v.view("int8"), jnp.float32(1.0))
-    check(lambda v: v.view("uint8"), lambda v: v.view("uint8"), jnp.array([True, False]))
+    cases = [(d, x) for d in ("uint16", "int32", "float32", "int8", "uint8")]
+    cases += [("int32", x[:3]), ("int8", jnp.float32(1.0)), ("uint8", jnp.array([True, False]))]
+    with checks_in_one_program() as check:
+        for dtype, value in cases:
+            check(operator.methodcaller("view", dtype), operator.methodcaller("view", dtype), value)
 
 
 def test_membership_and_hash() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -37,30 +36,34 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("impl", "name"), CASES)
-@pytest.mark.parametrize("jit", [False, True])
-def test_numbers_are_those_of_jax(name: str, jit: bool, impl: str) -> None:
-    results = []
-    for module in (gn, jax):
-        key = module.random.key(7, impl=impl)
-        program = lambda key, module=module: PROGRAMS[name](module, key)  # noqa: E731
-        results.append(np.asarray((module.jit(program) if jit else program)(key)))
-    assert results[0].dtype == results[1].dtype
-    np.testing.assert_allclose(results[0], results[1], rtol=1e-6, atol=0)
+def test_numbers_are_those_of_jax() -> None:
+    def draw(module: Any, keys: Any) -> Any:
+        return {f"{name} of {impl}": PROGRAMS[name](module, keys[impl]) for impl, name in CASES}
+
+    ours, theirs = (
+        {impl: module.random.key(7, impl=impl) for impl, _ in CASES} for module in (gn, jax)
+    )
+    expected = jax.jit(lambda keys: draw(jax, keys))(theirs)
+    for found in (draw(gn, ours), gn.jit(lambda keys: draw(gn, keys))(ours)):
+        for name, wanted in expected.items():
+            assert found[name].dtype == wanted.dtype
+            np.testing.assert_allclose(found[name], wanted, rtol=1e-6, atol=0, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (5,), (4, 3)])
-def test_bits_of_every_width(dtype: str, shape: tuple[int, ...]) -> None:
+def test_bits_of_every_width() -> None:
+    def draw(module: Any) -> Any:
+        key, found = module.random.key(1), {}
+        for dtype in ("uint8", "uint16", "uint32", "uint64"):
+            for shape in ((), (0,), (1,), (5,), (4, 3)):
+                found[f"{dtype}, {shape}"] = module.random.bits(key, shape, dtype)
+            each = module.vmap(lambda k, dtype=dtype: module.random.bits(k, (), dtype))
+            found[f"{dtype} of each key"] = each(module.random.split(key))
+        return found
+
     with gn.enable_x64(True), jax.enable_x64(True):
-        ours = gn.random.bits(gn.random.key(1), shape, dtype)
-        theirs = jax.random.bits(jax.random.key(1), shape, jnp.dtype(dtype))
-        each = gn.vmap(lambda k: gn.random.bits(k, (), dtype))(gn.random.split(gn.random.key(1)))
-        of_jax = jax.vmap(lambda k: jax.random.bits(k, (), dtype))(
-            jax.random.split(jax.random.key(1))
-        )
-    np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
-    np.testing.assert_array_equal(np.asarray(each), np.asarray(of_jax))
+        found, expected = draw(gn), jax.jit(lambda: draw(jax))()
+    for name, wanted in expected.items():
+        np.testing.assert_array_equal(found[name], wanted, err_msg=name, strict=True)
 
 
 def test_programs_are_traced_again() -> None:
