@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 import gnomon
-from tests.frontend.oracle import kind, outcome, outcomes_in_one_program
+from tests.backends.iree.joined import report
+from tests.frontend.oracle import Pair, kind, outcome, outcomes_in_one_program
 from tests.tolerance import assert_each_near
 
 Program = Callable[[Any], Any]
@@ -31,23 +32,30 @@ def _namespace(library: Any) -> SimpleNamespace:
 OURS, THEIRS = _namespace(gnomon), _namespace(jax)
 
 
-def _of_jax(program: Program) -> tuple[Any, Exception | None]:
-    """The outcome by JAX, which compiles the program as one, unless it needs numbers or fails."""
-    ((result, error),) = outcomes_in_one_program([(program, (THEIRS,), {})])
-    return (result, None) if error is None else outcome(program, (THEIRS,), {})
-
-
-def check_program(
-    program: Program, ulps: float = 8.0, scale: float = 1.0, compiled: bool = False
-) -> None:
+def check_program(program: Program, ulps: float = 8.0, scale: float = 1.0) -> None:
     """Run a program with both libraries, and compare results or kinds of errors.
 
     Arrays must agree in shape, dtype and weak type, and in values to ``ulps`` units at the size of
-    each value, or at ``scale`` if that is larger; everything else must be equal. If
-    ``compiled``, JAX compiles the program as one where it can, which takes less time unless many
-    programs share their ops; XLA folds its constants.
+    each value, or at ``scale`` if that is larger; everything else must be equal.
     """
-    expected, their_error = _of_jax(program) if compiled else outcome(program, (THEIRS,), {})
+    _check_outcome(program, outcome(program, (THEIRS,), {}), ulps, scale)
+
+
+def check_programs(programs: Mapping[str, Program]) -> None:
+    """`check_program` for programs that JAX compiles as one where it can; it folds constants."""
+    calls: list[Any] = [(program, (THEIRS,), {}) for program in programs.values()]
+    problems = {}
+    for (name, program), pair in zip(programs.items(), outcomes_in_one_program(calls), strict=True):
+        try:
+            expected = outcome(program, (THEIRS,), {}) if pair[1] else pair
+            _check_outcome(program, expected, 8.0, 1.0)
+        except Exception as error:
+            problems[name] = f"{type(error).__name__}: {error}"
+    report(problems)
+
+
+def _check_outcome(program: Program, expected: Pair, ulps: float, scale: float) -> None:
+    result, their_error = expected
     found, our_error = outcome(program, (OURS,), {})
     if their_error is not None:
         assert our_error is not None, f"got {found!r} where JAX raises {their_error!r}"
@@ -56,7 +64,7 @@ def check_program(
         return
     if our_error is not None:
         raise our_error
-    _check_same(found, expected, ulps, scale)
+    _check_same(found, result, ulps, scale)
 
 
 def _check_same(found: Any, expected: Any, ulps: float, scale: float) -> None:

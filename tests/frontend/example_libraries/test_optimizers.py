@@ -49,34 +49,41 @@ def gradients(step: int, empty: bool = True) -> Any:
     return jax.tree.map(draw, parameters(empty))
 
 
-def trained(library: Any, name: str, jit: Any, rate: Any = None) -> list[Any]:
-    rule = RULES[name] if rate is None else (rate, *RULES[name][1:])
-    init, update, get_params = getattr(library, name)(*rule)
-    empty = name != "sm3"  # JAX's rule refuses empty arrays
-    state = init(parameters(empty))
-    update, seen = jit(update), []
+def trained(library: Any, jit: Any, rules: dict[str, tuple[Any, ...]]) -> list[tuple[str, Any]]:
+    """The parameters after each step by each rule; one program has the steps of all rules."""
+    made = {name: getattr(library, name)(*rule) for name, rule in rules.items()}
+    empty = {name: name != "sm3" for name in rules}  # JAX's rule refuses empty arrays
+    states = {name: made[name][0](parameters(empty[name])) for name in rules}
+
+    @jit
+    def update(step: Any, given: Any, states: Any) -> Any:
+        return {name: made[name][1](step, given[name], states[name]) for name in rules}
+
+    seen = []
     for step in range(STEPS):
-        state = update(step, gradients(step, empty), state)
-        seen += jax.tree.leaves(jax.tree.map(np.asarray, get_params(state)))
+        states = update(step, {n: gradients(step, empty[n]) for n in rules}, states)
+        for name in rules:
+            leaves = jax.tree.leaves(jax.tree.map(np.asarray, made[name][2](states[name])))
+            seen += [(name, leaf) for leaf in leaves]
     return seen
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jit"])
-def test_a_rule_is_that_of_jax(name: str, jitted: bool) -> None:
-    found = trained(ours, name, gn.jit if jitted else lambda f: f)
-    expected = trained(theirs, name, jax.jit)
-    for x, y in zip(found, expected, strict=True):
-        # JAX's sm3 makes vectors of scalars.
-        # Each step adds roundings of a few operations at the size of the parameters.
-        assert_near(x, y.reshape(x.shape), units=8.0 * STEPS, scale=4.0)
+def check_rules(rules: dict[str, tuple[Any, ...]], other: dict[str, tuple[Any, ...]]) -> None:
+    expected = trained(theirs, jax.jit, other)
+    for found in (trained(ours, lambda f: f, rules), trained(ours, gn.jit, rules)):
+        for (name, x), (_, y) in zip(found, expected, strict=True):
+            # JAX's sm3 makes vectors of scalars.
+            # Each step adds roundings of a few operations at the size of the parameters.
+            assert_near(x, y.reshape(x.shape), units=8.0 * STEPS, scale=4.0, message=name)
+
+
+def test_rules_are_those_of_jax() -> None:
+    check_rules(RULES, RULES)
 
 
 def test_a_rule_takes_a_schedule() -> None:
-    found = trained(ours, "momentum", gn.jit, ours.polynomial_decay(0.1, 5, 0.01))
-    expected = trained(theirs, "momentum", jax.jit, theirs.polynomial_decay(0.1, 5, 0.01))
-    for x, y in zip(found, expected, strict=True):
-        assert_near(x, y, units=8.0 * STEPS, scale=4.0)
+    mine, other = (m.polynomial_decay(0.1, 5, 0.01) for m in (ours, theirs))
+    check_rules({"momentum": (mine, 0.9)}, {"momentum": (other, 0.9)})
 
 
 SCHEDULES: dict[str, tuple[Any, ...]] = {
@@ -89,13 +96,16 @@ SCHEDULES: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_a_schedule_is_that_of_jax(name: str) -> None:
-    mine = getattr(ours, name.strip())(*SCHEDULES[name])
-    other = getattr(theirs, name.strip())(*SCHEDULES[name])
+def test_schedules_are_those_of_jax() -> None:
+    def rates(library: Any) -> Any:
+        made = {n: getattr(library, n.strip())(*given) for n, given in SCHEDULES.items()}
+        return lambda step: {n: np.float32(1) * schedule(step) for n, schedule in made.items()}
+
+    mine, compiled, other = rates(ours), gn.jit(rates(ours)), jax.jit(rates(theirs))
     for step in (0, 1, 2, 3, 5, 6, 7, 100):
-        assert_near(np.float32(mine(step)), np.float32(other(step)), units=4.0)
-        assert_near(np.float32(gn.jit(mine)(step)), np.float32(other(step)), units=4.0)
+        for name, rate in other(step).items():
+            for found in (mine(step), compiled(step)):
+                assert_near(np.float32(found[name]), np.float32(rate), units=4.0, message=name)
 
 
 def test_errors_of_schedules() -> None:
