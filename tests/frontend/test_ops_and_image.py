@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,14 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from tests.frontend.oracle import jax
+from tests.frontend.oracle import checks_in_one_program, jax
 from tests.tolerance import assert_near
 
 IDS = np.array([0, 2, 2, -1, 5, 1])
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "float16"])
-@pytest.mark.parametrize("name", ["segment_sum", "segment_prod", "segment_max", "segment_min"])
-def test_segments(name: str, dtype: str) -> None:
-    data = (RNG.integers(0, 5, (6, 2))).astype(dtype)
+def test_segments() -> None:
     options: list[dict[str, Any]] = [
         {},
         {"num_segments": 4},
@@ -27,11 +25,13 @@ def test_segments(name: str, dtype: str) -> None:
         {"num_segments": 7, "bucket_size": 4},
         {"num_segments": 3, "mode": "clip"},
     ]
-    for kwargs in options:
-        ours = getattr(gn.ops, name)(data, IDS, **kwargs)
-        theirs = getattr(jax.ops, name)(data, IDS, **kwargs)
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+    with checks_in_one_program() as check:
+        for dtype in ("float32", "int32", "uint8", "float16"):
+            data = jax.numpy.asarray(RNG.integers(0, 5, (6, 2)).astype(dtype))
+            for name in ("segment_sum", "segment_prod", "segment_max", "segment_min"):
+                for kwargs in options:
+                    ours, theirs = getattr(gn.ops, name), getattr(jax.ops, name)
+                    check(ours, theirs, data, IDS, weak=False, **kwargs)
 
 
 def test_segments_of_traced_ids_need_their_number() -> None:
@@ -57,16 +57,17 @@ def test_segments_of_wrong_shapes() -> None:
 SHAPES = [((5, 7, 3), (9, 4, 3)), ((6,), (3,)), ((1, 3), (4, 3)), ((), ())]
 
 
-@pytest.mark.parametrize("antialias", [True, False])
-@pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "lanczos3", "lanczos5", "area"])
-def test_resize(method: str, antialias: bool) -> None:
-    for old, new in SHAPES:
-        image = RNG.normal(size=old).astype(np.float32)
-        ours = gn.image.resize(image, new, method, antialias)
-        theirs = jax.image.resize(image, new, method, antialias)
-        assert ours.shape == theirs.shape
-        # A pixel is a weighted sum of at most 2 * 5 * (old / new) pixels along each dimension.
-        assert_near(ours, theirs, 32)
+def test_resize() -> None:
+    images = [
+        (jax.numpy.asarray(RNG.normal(size=old).astype(np.float32)), new) for old, new in SHAPES
+    ]
+    with checks_in_one_program() as check:
+        for method in ("nearest", "linear", "cubic", "lanczos3", "lanczos5", "area"):
+            for how in itertools.product(images, (True, False)):
+                (image, new), antialias = how
+                args = (image, new, method, antialias)
+                # A pixel is a weighted sum of at most 2 * 5 * (old / new) pixels of a dimension.
+                check(gn.image.resize, jax.image.resize, *args, ulps=32, weak=False, together=True)
 
 
 @pytest.mark.slow
@@ -79,7 +80,9 @@ def test_scale_and_translate_under_transformations() -> None:
 
     by = np.array([0.3, -2.0], np.float32)
     ours = gn.jit(gn.value_and_grad(lambda b: moved(gnp, gn.image.scale_and_translate, b)))(by)
-    theirs = jax.value_and_grad(lambda b: moved(jax.numpy, jax.image.scale_and_translate, b))(by)
+    theirs = jax.jit(
+        jax.value_and_grad(lambda b: moved(jax.numpy, jax.image.scale_and_translate, b))
+    )(by)
     for a, b in zip(ours, theirs, strict=True):
         assert_near(a, b, 32, scale=np.abs(image).sum())  # sums of either sign
 

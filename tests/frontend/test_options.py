@@ -32,6 +32,7 @@ import gnomon.scipy.sparse.linalg
 import gnomon.scipy.spatial.transform
 from gnomon import lax
 from gnomon.tools.fuzz.running import GNOMON, JAX, Library, value_of
+from tests.sample import sample
 from tests.tools import compared_samples as samples
 from tests.tools.compared_table import PLACES, functions, generic_samples
 
@@ -207,11 +208,12 @@ def described(result: Any) -> list[Any]:
 
 @functools.cache
 def calls(place: str, count: int) -> Sequence[str]:
-    """Up to ``count`` samples of each function of a module that gnomon accepts."""
+    """Up to ``count`` calls that gnomon accepts, of each of a sample of a module's functions."""
     if place == "more":
         return list(_expressions(MORE))
     found = []
-    for name, function in functions(place):
+    named = list(functions(place))
+    for name, function in sample(named, -(-len(named) * min(count, 2) // 4), place):
         if name in samples.LEFT_OUT:
             continue
         texts = samples.SPECIAL.get(name) or generic_samples(name, function)
