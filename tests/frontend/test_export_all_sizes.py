@@ -131,6 +131,7 @@ def exported_of(fun: Any, texts: Any, dtype: Any, constraints: Any = ()) -> expo
     return export.export(gn.jit(fun))(*types)
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name, tmp_path, target="cpu") -> None:
     fun, texts, dtype = PROGRAMS[name]
@@ -170,6 +171,7 @@ def test_every_declared_op_is_tested(monkeypatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4"])
 def test_programs_for_other_levels(name, target, tmp_path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from tests.frontend.oracle import check, check_types, sample, to_gnomon
+from tests.frontend.oracle import check, check_types, checks_in_one_program, sample, to_gnomon
 from tests.tolerance import assert_near
 
 # Sums of a dozen products, or transforms as long.
@@ -22,17 +22,18 @@ A, B = sample("float32", (5, 7), 1), sample("float32", (3, 4), 2)
 V, C = sample("float32", (6,), 3), sample("complex64", (4,), 4)
 
 
-@pytest.mark.parametrize("mode", ["full", "same", "valid"])
-def test_convolutions(mode: str) -> None:
+def test_convolutions() -> None:
     ours, theirs = gn.scipy.signal, jax.scipy.signal
-    for name in ("convolve2d", "correlate2d"):
-        check(getattr(ours, name), getattr(theirs, name), A, B, mode, **CLOSE)
-        check(getattr(ours, name), getattr(theirs, name), B, A, mode, **CLOSE)
-    check(ours.convolve, theirs.convolve, V, C, mode, **CLOSE)
-    check(ours.correlate, theirs.correlate, V, C, mode, **CLOSE)
-    check(ours.convolve, theirs.convolve, A, B, mode, method="fft", **CLOSE)
-    check(ours.fftconvolve, theirs.fftconvolve, C, V, mode, **CLOSE)
-    check(ours.fftconvolve, theirs.fftconvolve, A, A[:, :3], mode, axes=1, **CLOSE)
+    with checks_in_one_program() as check:
+        for mode in ("full", "same", "valid"):
+            for name in ("convolve2d", "correlate2d"):
+                check(getattr(ours, name), getattr(theirs, name), A, B, mode, **CLOSE)
+                check(getattr(ours, name), getattr(theirs, name), B, A, mode, **CLOSE)
+            check(ours.convolve, theirs.convolve, V, C, mode, **CLOSE)
+            check(ours.correlate, theirs.correlate, V, C, mode, **CLOSE)
+            check(ours.convolve, theirs.convolve, A, B, mode, method="fft", **CLOSE)
+            check(ours.fftconvolve, theirs.fftconvolve, C, V, mode, **CLOSE)
+            check(ours.fftconvolve, theirs.fftconvolve, A, A[:, :3], mode, axes=1, **CLOSE)
 
 
 def test_errors() -> None:
@@ -50,23 +51,25 @@ def test_errors() -> None:
 
 
 def test_trends() -> None:
-    ours, theirs = gn.scipy.signal.detrend, jax.scipy.signal.detrend
-    check(ours, theirs, A, **CLOSE)
-    check(ours, theirs, A, 0, "constant", **CLOSE)
-    check(ours, theirs, A, bp=(3, 5), **CLOSE)
+    with checks_in_one_program() as check:
+        ours, theirs = gn.scipy.signal.detrend, jax.scipy.signal.detrend
+        check(ours, theirs, A, **CLOSE)
+        check(ours, theirs, A, 0, "constant", **CLOSE)
+        check(ours, theirs, A, bp=(3, 5), **CLOSE)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["dct", "idct"])
-def test_cosine_transforms(name: str) -> None:
-    ours, theirs = getattr(gn.scipy.fft, name), getattr(jax.scipy.fft, name)
-    check(ours, theirs, A, **CLOSE)
-    check(ours, theirs, A, n=3, axis=0, norm="ortho", **CLOSE)
-    check(ours, theirs, C, n=7, **CLOSE)
-    ours, theirs = getattr(gn.scipy.fft, f"{name}n"), getattr(jax.scipy.fft, f"{name}n")
-    check(ours, theirs, A, **CLOSE)
-    check(ours, theirs, A, s=(4,), norm="ortho", **CLOSE)
-    check(ours, theirs, A, s=(4, 9), axes=(1, 0), **CLOSE)
+def test_cosine_transforms() -> None:
+    with checks_in_one_program() as check:
+        for name in ("dct", "idct"):
+            ours, theirs = getattr(gn.scipy.fft, name), getattr(jax.scipy.fft, name)
+            check(ours, theirs, A, **CLOSE)
+            check(ours, theirs, A, n=3, axis=0, norm="ortho", **CLOSE)
+            check(ours, theirs, C, n=7, **CLOSE)
+            ours, theirs = getattr(gn.scipy.fft, f"{name}n"), getattr(jax.scipy.fft, f"{name}n")
+            check(ours, theirs, A, **CLOSE)
+            check(ours, theirs, A, s=(4,), norm="ortho", **CLOSE)
+            check(ours, theirs, A, s=(4, 9), axes=(1, 0), **CLOSE)
 
 
 @pytest.mark.parametrize("name", ["dct", "idct", "dctn", "idctn"])
@@ -81,12 +84,13 @@ def test_fits_and_roots() -> None:
     # The condition number of the fit; that of its covariance is the square.
     condition = np.linalg.cond(np.vander(x, 3))
     close: dict[str, Any] = {"ulps": 8 * condition**2, "together": True}
-    check(gnp.polyfit, jnp.polyfit, x, V, 2, **close)
-    check(gnp.polyfit, jnp.polyfit, x, jnp.stack([V, 2 * V], 1), 1, w=abs(V), **close)
-    check(gnp.polyfit, jnp.polyfit, x, V, 2, cov=True, **close)
-    check(gnp.polyfit, jnp.polyfit, x, V, 1, full=True, **close)
-    check(gnp.polyfit, jnp.polyfit, x, V, -1)
-    check(gnp.polyfit, jnp.polyfit, x, V[:2], 1)
+    with checks_in_one_program() as check:
+        check(gnp.polyfit, jnp.polyfit, x, V, 2, **close)
+        check(gnp.polyfit, jnp.polyfit, x, jnp.stack([V, 2 * V], 1), 1, w=abs(V), **close)
+        check(gnp.polyfit, jnp.polyfit, x, V, 2, cov=True, **close)
+        check(gnp.polyfit, jnp.polyfit, x, V, 1, full=True, **close)
+        check(gnp.polyfit, jnp.polyfit, x, V, -1)
+        check(gnp.polyfit, jnp.polyfit, x, V[:2], 1)
     for p in (jnp.array([0.0, 1.0, -3.0, 2.0]), jnp.array([2.0]), jnp.array([1, 0, 1, 0])):
         ours = np.sort_complex(np.asarray(gnp.roots(to_gnomon(p))))
         assert_near(ours, np.sort_complex(np.roots(np.asarray(p))), 16, scale=3.0)

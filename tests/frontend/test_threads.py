@@ -118,6 +118,7 @@ SHARED: dict[Callable[[], Callable[[], Any]], Any] = {
 }
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("make", SHARED, ids=lambda make: make.__name__)
 def test_threads_share_a_program(make: Callable[[], Callable[[], Any]]) -> None:
     for _ in range(3):
@@ -125,6 +126,7 @@ def test_threads_share_a_program(make: Callable[[], Callable[[], Any]]) -> None:
         check_in_threads(make(), SHARED[make], times=4)
 
 
+@pytest.mark.sampled(0.34)
 @pytest.mark.parametrize("make", [vjp, branch, loop], ids=lambda make: make.__name__)
 def test_threads_share_a_program_that_is_searched(make: Callable[[], Callable[[], Any]]) -> None:
     """After the first inspection and the first constraint, programs are searched for others."""
@@ -148,7 +150,7 @@ def test_threads_share_an_argument(size: int) -> None:
 def test_threads_share_a_result(size: int) -> None:
     """It is read while a program, which all of them wait for, may still compute it."""
     double = gn.jit(lambda x: x * 2)
-    for number in range(10):
+    for number in range(10 if size < 1_000_000 else 3):
         x = double(gnp.full(size, float(number)))
         check_in_threads(lambda x=x: x, np.full(size, 2.0 * number))
 
