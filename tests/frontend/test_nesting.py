@@ -394,8 +394,8 @@ def check(family: Function, nestings: list[str]) -> None:
 def groups() -> Any:
     """Parametrize a test with all families, and the nestings of each that a commit runs.
 
-    By default, core families run under a few nestings, and the others under one. Half of the rest
-    are slow tests.
+    By default, core families run under a few nestings, and the others under one. Two fifths of the
+    rest are slow tests.
     """
     found = []
     for f in (*FAMILIES, *MORE):
@@ -405,7 +405,7 @@ def groups() -> Any:
             chosen = sample(nestings, count, f.__name__)
             rest = [n for n in nestings if n not in chosen]
             quick += chosen
-            slow += sample(rest, len(rest) // 2, f"{f.__name__}, more")
+            slow += sample(rest, 2 * len(rest) // 5, f"{f.__name__}, more")
         found.append(pytest.param(f, quick, id=f.__name__))
         found.append(pytest.param(f, slow, id=f"{f.__name__}, more", marks=pytest.mark.slow))
     return pytest.mark.parametrize(("family", "nestings"), found)

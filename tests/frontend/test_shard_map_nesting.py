@@ -175,7 +175,7 @@ COMPARISON = Comparison({n: _program(*case, sharded=True) for n, case in CASES.i
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("name", CASES)
 def test_equals_jax(name: str) -> None:
     what, ours, theirs = COMPARISON.both(name)
