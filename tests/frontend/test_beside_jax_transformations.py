@@ -11,7 +11,7 @@ import pytest
 import gnomon
 import gnomon.numpy as gnp
 from gnomon.errors import UnexpectedTracerError
-from tests.frontend.beside_jax import OURS, THEIRS, Program, check_program
+from tests.frontend.beside_jax import OURS, THEIRS, Program, check_program, check_programs
 
 
 def _by_vjp(ns: Any, backward: Any, forward: Any = None, function: Any = None) -> Any:
@@ -321,9 +321,8 @@ CASES["vmap of a callable with a number as its name"] = lambda ns: ns.api.vmap(_
 )
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_equals_jax(case: str) -> None:
-    check_program(CASES[case])
+def test_equals_jax() -> None:
+    check_programs(CASES)
 
 
 def test_closing_over_a_differentiated_value_is_a_named_error() -> None:

@@ -124,6 +124,7 @@ def assert_same(narrow: Any, wide: Any) -> None:
     np.testing.assert_array_equal(np.asarray(narrow).astype(wide.dtype), np.asarray(wide))
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("case", CASES)
 def test_narrow_indices_are_those_of_int32(case: str) -> None:
     x, narrow, wide = operands(case)

@@ -29,6 +29,7 @@ def _solved(m: Any, solve: Any, y0: Any, t: Any, *args: Any) -> Any:
     return solve(_pendulum(m.numpy), y0, m.numpy.asarray(t), *args)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("x64", [False, True])
 def test_solutions_and_gradients_beside_jax(x64: bool) -> None:
     dtype, rtol = (np.float64, 1e-7) if x64 else (np.float32, 2e-4)
