@@ -173,7 +173,9 @@ from gnomon.lax._indexing import (
     scatter_mul,
     scatter_sub,
 )
+from gnomon.lax._logarithms import log2
 from gnomon.lax._loops import fori_loop, map, scan, while_loop
+from gnomon.lax._polynomials import one_minus_square, polynomial
 from gnomon.lax._ragged import (
     RaggedDotDimensionNumbers,
     optimization_barrier,
@@ -354,6 +356,7 @@ __all__ = [
     "linalg",
     "log",
     "log1p",
+    "log2",
     "logistic",
     "lt",
     "map",
@@ -364,6 +367,7 @@ __all__ = [
     "ne",
     "neg",
     "nextafter",
+    "one_minus_square",
     "optimization_barrier",
     "pad",
     "padtype_to_pads",
@@ -374,6 +378,7 @@ __all__ = [
     "pmean",
     "pmin",
     "polygamma",
+    "polynomial",
     "population_count",
     "pow",
     "ppermute",

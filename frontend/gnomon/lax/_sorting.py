@@ -82,7 +82,9 @@ def sort_key_val(
     return first, second
 
 
-def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+def top_k(
+    operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
     """The ``k`` largest elements along an axis, in descending order, and their indices.
 
     Equal elements keep their order. nan counts as larger than infinity.
@@ -91,6 +93,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
       operand: an array of real numbers or bools.
       k: the number of elements; at most the size of the axis. It may be a symbolic dimension.
       axis: which dimension; negative ones count from the last.
+      is_stable: whether equal elements must keep their order, which they always do.
     Returns:
       The elements, and their indices along the axis as int32.
     Raises:

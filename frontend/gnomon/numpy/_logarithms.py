@@ -12,6 +12,7 @@ from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex
+from gnomon.lax._logarithms import binary_logarithm
 from gnomon.lax._operands import FLOAT_OR_COMPLEX, constant_like
 from gnomon.numpy._dispatch import (
     INEXACT_KIND,
@@ -31,32 +32,28 @@ __all__ = [
 ]
 
 
-def _scaled_logarithm(name: str, x: Any, base: float) -> Array:
-    (x,) = promoted_dtypes(name, INEXACT_KIND, x)
-    accept(name, x, FLOAT_OR_COMPLEX)
-    result = bind(ops.log, x)
-    result = with_weak_type(result, False)
-    if not is_complex(x.dtype):
-        return _divided_by_log(result, base)
-    parts = bind(ops.real, result), bind(ops.imag, result)
-    return bind(ops.complex, *(_divided_by_log(part, base) for part in parts))
-
-
-def _divided_by_log(x: Array, base: float) -> Array:
-    if base == 2:
-        # Dividing by log 2, rounded to the dtype, is exact for its multiples.
-        return bind(ops.div, x, bind(ops.log, constant_like(x, 2)))
-    return bind(ops.mul, x, constant_like(x, np.log10(np.e)))
-
-
 def log2(x: ArrayLike, /) -> Array:
-    """Elementwise logarithm to base 2."""
-    return _scaled_logarithm("log2", x, 2)
+    """Elementwise logarithm to base 2, exact for powers of two."""
+    return with_weak_type(binary_logarithm(_operand("log2", x)), False)
 
 
 def log10(x: ArrayLike, /) -> Array:
     """Elementwise logarithm to base 10."""
-    return _scaled_logarithm("log10", x, 10)
+    result = with_weak_type(bind(ops.log, _operand("log10", x)), False)
+    if not is_complex(result.dtype):
+        return _per_decade(result)
+    parts = bind(ops.real, result), bind(ops.imag, result)
+    return bind(ops.complex, *(_per_decade(part) for part in parts))
+
+
+def _operand(name: str, x: Any) -> Array:
+    (operand,) = promoted_dtypes(name, INEXACT_KIND, x)
+    accept(name, operand, FLOAT_OR_COMPLEX)
+    return operand
+
+
+def _per_decade(x: Array) -> Array:
+    return bind(ops.mul, x, constant_like(x, np.log10(np.e)))
 
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:

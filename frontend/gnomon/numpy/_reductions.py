@@ -267,6 +267,39 @@ def min(
 amax, amin = max, min
 
 
+def minmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    where: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """The smallest and the largest element over axes; see `min` and `max`.
+
+    Args:
+      a: an array.
+      axis: the dimensions to reduce; all by default.
+      out: must be None.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: a scalar that takes part in both results, or a pair: the first takes part in the
+        minimum, and the second in the maximum.
+      where: a mask of the elements that take part, which needs ``initial``.
+    Returns:
+      The minima and the maxima, arrays of the dtype of ``a``.
+    Raises:
+      ValueError: there are no elements and no ``initial``, or a mask without ``initial``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> minmax(gnp.array([[2, 5], [8, -4]]), axis=1)
+      (Array([ 2, -4], dtype=int32), Array([5, 8], dtype=int32))
+    """
+    low, high = initial if isinstance(initial, tuple) else (initial, initial)
+    smallest = min(a, axis, out, keepdims, low, where)
+    return smallest, max(a, axis, out, keepdims, high, where)
+
+
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest element minus the smallest, over axes."""
     no_out("ptp", out)

@@ -154,6 +154,46 @@ def lexsort(keys: ArraysLike, axis: int = -1) -> Array:
     return lax.sort(operands, dimension, num_keys=len(arrays))[-1]
 
 
+def top_k(
+    a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True
+) -> tuple[Array, Array]:
+    """The ``k`` largest or smallest elements along an axis, and their positions.
+
+    Equal elements keep their order. nan counts as larger than infinity.
+
+    Args:
+      a: an array of real numbers or bools.
+      k: the number of elements, a Python integer; at most the size of the axis.
+      axis: which dimension; negative ones count from the last.
+      mode: ``"largest"``, in descending order, or ``"smallest"``, in ascending order.
+      sorted: whether the elements must be in order, which they always are.
+    Returns:
+      The elements, and their positions along the axis as int32. Both have the shape of ``a`` with
+      ``k`` as the size of the axis.
+    Raises:
+      ValueError: ``a`` is complex or a scalar, or ``k`` does not fit, or the mode is unknown.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> top_k(gnp.array([3, 1, 2]), 2, mode="smallest")
+      (Array([1, 2], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    x = as_array("top_k", a)
+    if is_complex(x.dtype):
+        raise ValueError(f"top_k is not compatible with complex inputs, got {x.aval}.")
+    if mode not in ("largest", "smallest"):
+        raise ValueError(f"top_k: mode must be 'largest' or 'smallest', got {mode!r}")
+    if mode == "largest":
+        return lax.top_k(x, k, axis=axis)
+    values, positions = lax.top_k(_reversed_order(x), k, axis=axis)
+    return _reversed_order(values), positions
+
+
+def _reversed_order(x: Array) -> Array:
+    """A one-to-one function of numbers that reverses their order, and is its own inverse."""
+    return bind(ops.neg if is_inexact(x.dtype) else ops.not_, x)
+
+
 # -------------------------------------------------------------------------------------- partitions
 
 
@@ -384,4 +424,5 @@ __all__ = [
     "searchsorted",
     "sort",
     "sort_complex",
+    "top_k",
 ]
