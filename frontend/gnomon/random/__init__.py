@@ -41,6 +41,7 @@ from gnomon.random._gamma import (
 )
 from gnomon.random._key_array import KeyArray, key_dtype
 from gnomon.random._keys import (
+    Key,
     PRNGKey,
     clone,
     fold_in,
@@ -61,6 +62,7 @@ from gnomon.random._samplers import (
 )
 
 __all__ = [
+    "Key",
     "KeyArray",
     "PRNGKey",
     "ball",

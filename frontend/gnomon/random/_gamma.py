@@ -20,6 +20,7 @@ from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind
 from gnomon.dialects.emit import ops
 from gnomon.lax._operands import as_shape, broadcast, constant_like
+from gnomon.random._approximations import approximate_loggamma, check_method
 from gnomon.random._choices import rademacher
 from gnomon.random._distributions import exponential
 from gnomon.random._key_array import KeyArray
@@ -130,11 +131,32 @@ def _gamma(key: KeyArray, a: Array, log_space: bool) -> Array:
     return bind(ops.gamma_sample, a, lax.reshape(sample, shape), log_space=log_space)
 
 
-def _sampled(function: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Array:
+def _sampled(
+    function: str, key: Any, a: Any, shape: Any, dtype: Any, method: str, log_space: bool
+) -> Array:
     words = one_key(function, key)
+    check_method(function, method)
     checked = float_dtype(function, dtype)
     sizes = sample_shape(function, shape, a)
-    return _gamma(words, parameter(function, a, checked, sizes), log_space)
+    return _drawn(function, words, a, sizes, checked, method, log_space)
+
+
+def _drawn(
+    function: str,
+    key: KeyArray,
+    a: Any,
+    shape: Shape,
+    dtype: DType,
+    method: str,
+    log_space: bool,
+) -> Array:
+    """Numbers, or their logarithms, by either method; arguments but ``a`` are checked."""
+    if method == "exact":
+        return _gamma(key, parameter(function, a, dtype, shape), log_space)
+    # Narrow dtypes would only lose accuracy.
+    wide = np.dtype(np.float32) if dtype.itemsize < 4 else dtype
+    logarithm = approximate_loggamma(key, parameter(function, a, wide, shape))
+    return lax.convert_element_type(logarithm if log_space else lax.exp(logarithm), dtype)
 
 
 @takes_out_sharding
@@ -144,6 +166,7 @@ def gamma(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the gamma distribution of parameter a and scale one.
@@ -155,15 +178,18 @@ def gamma(
       a: positive parameters that broadcast to the shape.
       shape: the shape of the result; that of ``a`` by default.
       dtype: a floating point dtype; float32 by default.
+      method: ``"exact"`` draws by rejection. ``"approximate"`` needs no loop, and errs by a small
+        part of a standard deviation; its numbers have other derivatives.
     Raises:
-      ValueError: the dtype is not supported, or ``a`` does not broadcast to the shape.
+      ValueError: the dtype or the method is not supported, or ``a`` does not broadcast to the
+        shape.
 
     Example:
       >>> from gnomon import random
       >>> gamma(random.key(0), 2.0, (3,)).shape
       (3,)
     """
-    return _sampled("gamma", key, a, shape, dtype, log_space=False)
+    return _sampled("gamma", key, a, shape, dtype, method, log_space=False)
 
 
 @takes_out_sharding
@@ -173,10 +199,11 @@ def loggamma(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Logarithms of gamma distributed numbers, finite where these underflow; see `gamma`."""
-    return _sampled("loggamma", key, a, shape, dtype, log_space=True)
+    return _sampled("loggamma", key, a, shape, dtype, method, log_space=True)
 
 
 # ----------------------------------------------------------------------- quotients of gamma numbers
@@ -190,6 +217,7 @@ def beta(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the beta distribution.
@@ -199,13 +227,15 @@ def beta(
       a, b: positive parameters that broadcast to the shape.
       shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
+      method: see `gamma`.
     """
     words = one_key("beta", key)
+    check_method("beta", method)
     checked = float_dtype("beta", dtype)
     check_casts("beta", checked, a, b)
     sizes = sample_shape("beta", shape, a, b)
     first, second = (
-        _gamma(k, parameter("beta", v, checked, sizes), log_space=True)
+        _drawn("beta", k, parameter("beta", v, checked, sizes), sizes, checked, method, True)
         for k, v in zip(keys_from(words, 2), (a, b), strict=True)
     )
     largest = lax.max(first, second)
@@ -247,9 +277,10 @@ def dirichlet(
     return lax.div(numbers, lax.broadcast_in_dim(lax.reduce_sum(numbers, axis), sizes, kept))
 
 
-def _chisquare(key: KeyArray, df: Array) -> Array:
+def _chisquare(key: KeyArray, df: Array, method: str = "exact") -> Array:
     two = constant_like(df, 2)
-    return lax.mul(lax.exp(_gamma(key, lax.div(df, two), log_space=True)), two)
+    half = lax.div(df, two)
+    return lax.mul(lax.exp(_drawn("chisquare", key, half, df.shape, df.dtype, method, True)), two)
 
 
 @takes_out_sharding
@@ -259,6 +290,7 @@ def chisquare(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
     *,
+    method: str = "exact",
     out_sharding: OutSharding | None = None,
 ) -> Array:
     """Numbers of the chi-square distribution.
@@ -268,12 +300,14 @@ def chisquare(
       df: degrees of freedom, positive numbers that broadcast to the shape.
       shape: the shape of the result; that of ``df`` by default.
       dtype: a floating point dtype; float32 by default.
+      method: see `gamma`.
     """
     words = one_key("chisquare", key)
+    check_method("chisquare", method)
     checked = float_dtype("chisquare", dtype)
     check_casts("chisquare", checked, df)
     sizes = sample_shape("chisquare", shape, df)
-    return _chisquare(words, parameter("chisquare", df, checked, sizes))
+    return _chisquare(words, parameter("chisquare", df, checked, sizes), method)
 
 
 @takes_out_sharding

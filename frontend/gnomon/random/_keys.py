@@ -7,7 +7,7 @@ key of the configured generator.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NewType, cast
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from gnomon.random._key_array import KeyArray, KeyDType, implementation_of
 
 UINT32 = np.dtype(np.uint32)
 UINT64 = np.dtype(np.uint64)
+
+# The type of keys in annotations, raw ones included. A call returns its argument.
+Key = NewType("Key", KeyArray)
 
 
 # ---------------------------------------------------------------------------------- raw and typed
@@ -96,9 +99,9 @@ def key_of(function: str, keys: Any) -> tuple[KeyArray, bool]:
     return keys, raw
 
 
-def _result(words: Words, of: Implementation, raw: bool) -> Array:
+def _result(words: Words, of: Implementation, raw: bool) -> Key:
     keys = KeyArray(words, of)
-    return key_data(keys) if raw else keys
+    return cast("Key", key_data(keys) if raw else keys)
 
 
 def key_data(keys: ArrayLike) -> Array:
@@ -123,7 +126,7 @@ def key_data(keys: ArrayLike) -> Array:
 
 def wrap_key_data(
     key_bits_array: ArrayLike, *, impl: str | KeyDType | None = None, dtype: KeyDType | None = None
-) -> KeyArray:
+) -> Key:
     """Keys from their words, the inverse of `key_data`.
 
     Args:
@@ -137,7 +140,7 @@ def wrap_key_data(
         raise TypeError(
             f"wrap_key_data takes an array of uint32, got {type(key_bits_array).__name__}"
         )
-    return _from_raw(key_bits_array, of)
+    return Key(_from_raw(key_bits_array, of))
 
 
 def _implementation(
@@ -196,7 +199,7 @@ def _seed_words(function: str, seed: Any) -> tuple[Array, Array]:
 
 def key(
     seed: ArrayLike, *, impl: str | KeyDType | None = None, dtype: KeyDType | None = None
-) -> KeyArray:
+) -> Key:
     """A random key from a seed.
 
     Args:
@@ -218,7 +221,7 @@ def key(
       [0 7]
     """
     of = _implementation("key", impl, dtype)
-    return KeyArray(of.seed(*_seed_words("key", seed)), of)
+    return Key(KeyArray(of.seed(*_seed_words("key", seed)), of))
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | KeyDType | None = None) -> Any:
@@ -236,7 +239,7 @@ def PRNGKey(seed: ArrayLike, *, impl: str | KeyDType | None = None) -> Any:
     return made if config.enable_custom_prng else key_data(made)
 
 
-def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
+def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Key:
     """New keys from a key.
 
     Args:
@@ -258,7 +261,7 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
     return _result(of.split(one.words, shape), of, raw)
 
 
-def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
+def fold_in(key: ArrayLike, data: ArrayLike) -> Key:
     """A new key from a key and an integer.
 
     Args:
