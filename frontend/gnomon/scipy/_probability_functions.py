@@ -347,6 +347,68 @@ def _ndtri(p: Array) -> Array:
 _ndtri.defjvps(lambda t, out, p: t * lax.exp(0.5 * out * out + _HALF_LOG_2PI))
 
 
+@strongly_typed
+def erfcinv(y: ArrayLike) -> Array:
+    """The inverse of the complementary error function; nan outside of [0, 2].
+
+    Args:
+      y: a real array or scalar. Narrow floating point dtypes are computed in float32.
+    Returns:
+      An array of the shape of ``y``: inf at 0, 0 at 1, and -inf at 2.
+    Raises:
+      ValueError: ``y`` is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> erfcinv(gnp.array([0.0, 0.5, 1.0, 2.0]))
+      Array([       inf, 0.47693628, 0.        ,       -inf], dtype=float32)
+    """
+    (y,) = real_arguments("erfcinv", y)
+    if y.dtype in _WITH_SPLIT_PRODUCTS:
+        result: Array = _erfcinv(y)
+        return result
+    return lax.convert_element_type(
+        _erfcinv(lax.convert_element_type(y, np.dtype(np.float32))), y.dtype
+    )
+
+
+@custom_jvp
+def _erfcinv(y: Array) -> Array:
+    tail = gnp.where(y > 1, 2 - y, y)
+    # The difference is exact where the central form is used.
+    center = lax.erf_inv(gnp.where(tail < 0.1, 0, 1 - y))
+    value = _inverse_of_tail(tail)
+    value = gnp.where(tail < 0.1, gnp.where(y > 1, -value, value), center)
+    value = gnp.where(gnp.equal(y, 0), np.inf, gnp.where(gnp.equal(y, 2), -np.inf, value))
+    return gnp.where((y < 0) | (y > 2) | gnp.isnan(y), lax.full_like(y, np.nan), value)
+
+
+def _inverse_of_tail(tail: Array) -> Array:
+    """The z with erfc(z) = tail, by Newton's method on the logarithm of erfc(z) for tail < 0.1."""
+    tail = gnp.clip(tail, float(np.finfo(tail.dtype).tiny), 0.1)
+    z = lax.sqrt(-lax.log(tail))
+    z = z - (lax.log(z) + 0.5 * math.log(math.pi)) / (2 * z)
+    for _ in range(3):
+        reached = lax.erfc(z)
+        slope = -2 / math.sqrt(math.pi) * lax.exp(-z * z) / reached
+        z = z - lax.log(reached / tail) / slope
+    return z
+
+
+@_erfcinv.defjvp
+def _erfcinv_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (y,), (t,) = primals, tangents
+    z = _erfcinv(y)
+    # The derivative is -sqrt(pi) / 2 exp(z²), where exp(-z²) is erfc(z) / erfcx(z). In the tails,
+    # an error of z would count many times in the exponential.
+    tail = gnp.where(y > 1, 2 - y, y)
+    far = gnp.abs(z) > 1
+    square = gnp.where(far, 0, z)
+    central = lax.exp(square * square)
+    ratio = erfcx(gnp.where(far, gnp.abs(z), 1)) / gnp.where(far, tail, 1)
+    return z, t * (-0.5 * math.sqrt(math.pi) * gnp.where(far, ratio, central))
+
+
 # ------------------------------------------------------------------------------------------ Box-Cox
 
 
