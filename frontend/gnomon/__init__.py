@@ -58,7 +58,7 @@ from gnomon._api.functions import (
     named_call,
     typeof,
 )
-from gnomon._api.meshes import set_mesh
+from gnomon._api.meshes import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import float0
 from gnomon._arrays.shard import Shard
@@ -172,6 +172,8 @@ __all__ = [
     "flatten_util",
     "float0",
     "fwd_and_bwd",
+    "get_abstract_mesh",
+    "get_mesh",
     "grad",
     "hessian",
     "image",
@@ -229,6 +231,7 @@ __all__ = [
     "tree_util",
     "typeof",
     "typing",
+    "use_abstract_mesh",
     "value_and_grad",
     "vjp",
     "vmap",

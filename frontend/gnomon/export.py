@@ -14,7 +14,7 @@ from gnomon._export.structures import (
     register_namedtuple_serialization,
     register_pytree_node_serialization,
 )
-from gnomon._export.symbolic import symbolic_args_specs, symbolic_shape
+from gnomon._export.symbolic import symbolic_args_specs, symbolic_dim_bounds, symbolic_shape
 from gnomon.dialects.symbolic.dimension import SymbolicScope, is_symbolic_dim
 
 minimum_supported_calling_convention_version = CALLING_CONVENTION_VERSION
@@ -35,5 +35,6 @@ __all__ = [
     "register_pytree_node_serialization",
     "save",
     "symbolic_args_specs",
+    "symbolic_dim_bounds",
     "symbolic_shape",
 ]

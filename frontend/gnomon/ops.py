@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from gnomon import numpy as gnp
-from gnomon._arrays.annotations import ArrayLike
+from gnomon._api.explicit_axes import takes_out_sharding
+from gnomon._arrays.annotations import ArrayLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._tracing.trace import concrete_value
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
@@ -16,6 +17,7 @@ from gnomon.numpy._reductions import extreme_identity
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
 
+@takes_out_sharding
 def segment_sum(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -24,6 +26,7 @@ def segment_sum(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Sums of the rows of ``data`` that have the same id.
 
@@ -52,6 +55,7 @@ def segment_sum(
     )  # fmt: skip
 
 
+@takes_out_sharding
 def segment_prod(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -60,6 +64,7 @@ def segment_prod(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Products of the rows of ``data`` that have the same id; see `segment_sum`.
 
@@ -76,6 +81,7 @@ def segment_prod(
     )  # fmt: skip
 
 
+@takes_out_sharding
 def segment_max(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -84,6 +90,7 @@ def segment_max(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Maxima of the rows of ``data`` that have the same id; see `segment_sum`.
 
@@ -100,6 +107,7 @@ def segment_max(
     )  # fmt: skip
 
 
+@takes_out_sharding
 def segment_min(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -108,6 +116,7 @@ def segment_min(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Minima of the rows of ``data`` that have the same id; see `segment_sum`.
 

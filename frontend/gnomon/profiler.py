@@ -14,32 +14,35 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gzip
 import os
-import socket
-import time
-import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from gnomon._api.devices import live_arrays
 from gnomon._profiling.memory import memory_profile
 from gnomon._profiling.server import ProfilerServer
-from gnomon._profiling.timeline import trace_events
-from gnomon._profiling.xplane import ProfileData, ProfileEvent, ProfilePlane, xspace
+from gnomon._profiling.session import (
+    ProfileOptions,
+    ProfileSession,
+    current_session,
+    export_profile_data,
+)
+from gnomon._profiling.xplane import ProfileData, ProfileEvent, ProfileLine, ProfilePlane
 from gnomon.backends import profiling
 
 __all__ = [
     "ProfileData",
     "ProfileEvent",
+    "ProfileLine",
     "ProfileOptions",
     "ProfilePlane",
+    "ProfileSession",
     "StepTraceAnnotation",
     "TraceAnnotation",
     "annotate_function",
     "device_memory_profile",
+    "export_profile_data",
     "save_device_memory_profile",
     "start_server",
     "start_trace",
@@ -52,38 +55,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass
-class ProfileOptions:
-    """Options of a recording, which are ignored except for ``session_id``.
-
-    Attributes:
-      session_id: the name of the folder of the profile; by default the current time.
-    """
-
-    advanced_configuration: dict[str, Any] = field(default_factory=dict)
-    duration_ms: int = 0
-    enable_hlo_proto: bool = True
-    host_tracer_level: int = 2
-    include_dataset_ops: bool = True
-    python_tracer_level: int = 1
-    raise_error_on_start_failure: bool = False
-    repository_path: str = ""
-    session_id: str = ""
-    start_timestamp_ns: int = 0
-
-
-@dataclass
-class _Session:
-    """The folder and the formats of the recording in progress."""
-
-    folder: Path
-    perfetto: bool
-
-
 class _State:
-    """The current recording and the server of this process."""
+    """The server of this process."""
 
-    session: _Session | None = None
     server: ProfilerServer | None = None
 
 
@@ -92,64 +66,54 @@ def start_trace(
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
-) -> None:
+) -> ProfileSession:
     """Begin to record a timeline, until `stop_trace`.
 
     Args:
-      log_dir: the folder for profiles. Each becomes a folder ``plugins/profile/TIME`` in it, with
-        ``HOST.xplane.pb`` for TensorBoard and ``HOST.trace.json.gz`` for Perfetto.
-      create_perfetto_link: warns that gnomon serves no files, and writes the same file as
-        ``create_perfetto_trace``.
-      create_perfetto_trace: also write the file under JAX's name, ``perfetto_trace.json.gz``.
+      log_dir: the folder for profiles; see `export_profile_data`.
+      create_perfetto_link, create_perfetto_trace: see `export_profile_data`.
       profiler_options: see `ProfileOptions`.
+    Returns:
+      The recording in progress.
     Raises:
       RuntimeError: a timeline is being recorded already.
     """
-    options = profiler_options or ProfileOptions()
-    if create_perfetto_link:
-        warnings.warn(
-            "create_perfetto_link: gnomon does not serve files; open the trace.json.gz of the "
-            "profile at https://ui.perfetto.dev",
-            stacklevel=2,
-        )
-    profiling.start()
-    name = options.session_id or time.strftime("%Y_%m_%d_%H_%M_%S")
-    folder = Path(log_dir) / "plugins" / "profile" / name
-    _State.session = _Session(folder, create_perfetto_trace or create_perfetto_link)
+    session = ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
+    return session.start()
 
 
-def stop_trace() -> None:
+def stop_trace() -> ProfileData:
     """End the recording: wait for running programs, and write the files.
 
+    Returns:
+      The recorded profile.
     Raises:
       RuntimeError: nothing is being recorded.
     """
-    session, _State.session = _State.session, None
+    session = current_session()
     if session is None:  # also if a server records: that recording is not ended here
         raise RuntimeError("No profile started")
-    recorder = profiling.stop()
-    session.folder.mkdir(parents=True, exist_ok=True)
-    events = gzip.compress(trace_events(recorder).encode())
-    host = socket.gethostname() or "localhost"
-    (session.folder / f"{host}.xplane.pb").write_bytes(xspace(recorder))
-    (session.folder / f"{host}.trace.json.gz").write_bytes(events)
-    if session.perfetto:
-        (session.folder / "perfetto_trace.json.gz").write_bytes(events)
+    return session.stop()
 
 
 @contextlib.contextmanager
 def trace(
-    log_dir: os.PathLike[str] | str,
+    log_dir: os.PathLike[str] | str | None = None,
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
     profiler_options: ProfileOptions | None = None,
-) -> Iterator[None]:
-    """A context manager that records its block; see `start_trace`."""
-    start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
-    try:
-        yield
-    finally:
-        stop_trace()
+) -> Iterator[ProfileSession]:
+    """A context manager that records its block, and gives the `ProfileSession`.
+
+    Args:
+      log_dir: the folder for profiles; by default the profile is only kept in memory.
+      create_perfetto_link, create_perfetto_trace: see `export_profile_data`.
+      profiler_options: see `ProfileOptions`.
+    """
+    with ProfileSession(
+        log_dir, create_perfetto_link, create_perfetto_trace, profiler_options
+    ) as session:
+        yield session
 
 
 class TraceAnnotation:

@@ -31,6 +31,9 @@ _HIDDEN_STATE = (
     "random numbers from a hidden state, which differ at each call; gnomon's results depend on "
     "arguments only, see lax.rng_bit_generator and random.uniform"
 )
+_STARTED = "a collective in two calls, for overlaps that programs arrange themselves"
+_LAYOUTS = "layouts as parts of types; gnomon's arrays are row-major, see experimental.layout"
+_EXTREMA = "maxima and minima that devices have yet to combine; unreduced values are sums"
 _NARROW = "a dtype of fewer than 8 bits, or an 8-bit format that StableHLO does not have"
 
 # For each module (or "*" for all), patterns of names by the reason why gnomon does not have them.
@@ -47,11 +50,12 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         """,
         _KEY_REUSE: "debug_key_reuse",
         _REFS: "Ref empty_ref free_ref freeze new_ref ref",
-        _DEVICE_CODE: "ds ffi",
+        _DEVICE_CODE: "CompilerEffortLevel Inline ds ffi",
     },
     "lax": {
         _ON_GPUS: "precv psend",
         _INTERNAL: "dce_sink stage",
+        _STARTED: "psum_scatter_start",
         _HIDDEN_STATE: "rng_uniform",
     },
     "numpy": {
@@ -71,6 +75,9 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         _RENAMED: "JAXIndexError JAXTypeError",
         _INTERNAL: "JaxprTypeError KeyReuseError",
     },
+    "ad_checkpoint": {_INTERNAL: "checkpoint_name_fwd"},
+    "experimental.layout": {_LAYOUTS: "explicit_layout"},
+    "sharding": {_EXTREMA: "UnreducedKind"},
     "debug": {
         _INTERNAL: "DebugEffect OrderedDebugEffect",
     },

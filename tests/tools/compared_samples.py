@@ -393,6 +393,8 @@ SPECIAL: dict[str, tuple[str, ...]] = {
     "gnp.linalg.multi_dot": ("[M, N.T, M]", "[F, F[:, None]]"),
     "gnp.linalg.slogdet": ("S", "X"),
     "gnp.linalg.tensorinv": ("S, 1", "T.reshape(6, 4)[:4], 1"),
+    "gnp.top_k": ("F, 3", "M, 2, axis=0, mode='smallest'"),
+    "lax.polynomial": ("F, [1.0, G, H]", "3, [1, 2]"),
     "gnp.linalg.tensorsolve": ("S, V", "X, X[0]"),
     "nn.dot_product_attention": (
         "T[None], T[None], T[None]", "T[None], T[None], T[None], is_causal=True", "Z, Z, Z",
@@ -411,7 +413,7 @@ LEFT_OUT: dict[str, str] = {
         "lax.ConvGeneralDilatedDimensionNumbers lax.PrecisionLike lax.conv_dimension_numbers "
         "lax.conv_general_permutations lax.conv_general_shape_tuple lax.conv_shape_tuple "
         "lax.conv_transpose_shape_tuple lax.padtype_to_pads lax.reduce_window_shape_tuple "
-        "random.key_dtype random.key_impl",
+        "random.key_dtype random.key_impl random.Key",
         "its values are not defined": "gnp.empty gnp.empty_like lax.empty",
         "differs in what it takes: see docs/differences.md": "lax.pbroadcast "
         "lax.with_sharding_constraint lax.ragged_dot_general lax.scaled_dot "

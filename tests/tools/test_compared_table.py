@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("jax")
 
 from gnomon.tools.fuzz.running import GNOMON, JAX
+from tests.newest_jax import IS_NEWEST, NEW_FUNCTIONS
 from tests.tools import compared_samples
 from tests.tools.compared_table import (
     HEADER,
@@ -49,7 +50,7 @@ def test_differences_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_samples_are_of_functions() -> None:
     """Every sample belongs to an existing function."""
-    names = {name for place in PLACES for name, _ in functions(place)}
+    names = {name for place in PLACES for name, _ in functions(place)} | NEW_FUNCTIONS
     assert set(compared_samples.SPECIAL) <= names
     assert not set(compared_samples.LEFT_OUT) & set(compared_samples.SPECIAL)
 
@@ -68,7 +69,8 @@ def test_the_page_has_every_function(page: dict[str, str]) -> None:
         listed = re.findall(r"^\| `(\S+)` \|", page[TITLES.get(place, place)], re.MULTILINE)
         names = [name.removeprefix(f"{place}.") for name, _ in functions(place)]
         kept = [name for name in names if f"{place}.{name}" not in compared_samples.LEFT_OUT]
-        assert listed == kept
+        newer = {name for name in listed if f"{place}.{name}" in NEW_FUNCTIONS} - {*names}
+        assert [name for name in listed if name not in newer] == kept
 
 
 # The script that writes the table does not turn warnings of JAX into errors.
@@ -81,4 +83,5 @@ def test_functions_agree_with_jax(place: str, page: dict[str, str]) -> None:
     table = list(rows(place))
     wrong = [text for row in table for text in unexplained(row)]
     assert not wrong, "\n".join(wrong)
-    assert section(place, table) == page[TITLES.get(place, place)]
+    if IS_NEWEST:  # older versions of JAX lack functions of the page
+        assert section(place, table) == page[TITLES.get(place, place)]

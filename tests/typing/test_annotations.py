@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NewType
 
 import pytest
 
@@ -43,7 +43,7 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
         found = getattr(module, name)
         home = getattr(found, "__module__", "")
         is_own = home.startswith("gnomon.") if names else home == module.__name__
-        if is_own and callable(found) and not isinstance(found, type):
+        if is_own and callable(found) and not isinstance(found, type | NewType):
             yield name, found
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from gnomon import tree_util
 from gnomon._compilation.stages import ShapeDtypeStruct, aval_of
 from gnomon._trees.flatten import tree_broadcast
-from gnomon.dialects.symbolic.dimension import SymbolicScope
+from gnomon.dialects.symbolic.dimension import Dimension, SymbolicScope
 from gnomon.dialects.symbolic.parsing import parse_shape
 
-__all__ = ["symbolic_args_specs", "symbolic_shape"]
+__all__ = ["symbolic_args_specs", "symbolic_dim_bounds", "symbolic_shape"]
 
 
 def _scope(constraints: Sequence[str], scope: SymbolicScope | None) -> SymbolicScope:
@@ -96,6 +98,39 @@ def symbolic_args_specs(
         shape = symbolic_shape(spec, scope=chosen, like=aval.shape)
         types.append(ShapeDtypeStruct(shape, aval.dtype))
     return tree_util.tree_unflatten(tree, types)
+
+
+def symbolic_dim_bounds(dimension: Any) -> tuple[float, float]:
+    """The bounds that can be proved for a dimension. They are correct, but not always tight.
+
+    A variable is at most 2**31 - 1, which calls check, unless a constraint says less.
+
+    Args:
+      dimension: an integer or a symbolic dimension.
+
+    Returns:
+      The least and the greatest value, integers; -inf or inf if no bound is known.
+    Raises:
+      TypeError: the argument is not a dimension.
+
+    Example:
+      >>> from gnomon import export
+      >>> b, c = export.symbolic_shape("b, 2*b + 1", constraints=["b >= 2", "b <= 8"])
+      >>> export.symbolic_dim_bounds(c)
+      (5, 17)
+    """
+    if not isinstance(dimension, Dimension):
+        try:
+            size = operator.index(dimension)
+        except TypeError as error:
+            raise TypeError(
+                f"symbolic_dim_bounds takes an integer or a symbolic dimension, got {dimension!r}"
+            ) from error
+        return size, size
+    low, high = dimension.scope.bounds(dimension.polynomial)
+    least = -math.inf if math.isinf(low) else math.ceil(low)
+    greatest = math.inf if math.isinf(high) else math.floor(high)
+    return least, greatest
 
 
 def _is_none(x: Any) -> bool:

@@ -6,6 +6,7 @@ line is a thread or a device of it. Each plane stores the names of its events an
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -189,6 +190,8 @@ class ProfileData:
 
     Attributes:
       planes: its tracks.
+      serialized: the bytes of the file.
+      timeline: the same events for Perfetto, as JSON; None for a profile from a file.
 
     Example:
       >>> import gnomon as gn
@@ -197,8 +200,14 @@ class ProfileData:
       []
     """
 
-    def __init__(self, serialized: bytes) -> None:
-        self.planes = [ProfilePlane(_Message(x)) for x in _Message(serialized).all(_PLANES)]
+    def __init__(self, serialized: bytes, timeline: str | None = None) -> None:
+        self.serialized = serialized
+        self.timeline = timeline
+
+    @functools.cached_property
+    def planes(self) -> list[ProfilePlane]:
+        """The tracks."""
+        return [ProfilePlane(_Message(x)) for x in _Message(self.serialized).all(_PLANES)]
 
     @staticmethod
     def from_file(proto_file_path: str) -> ProfileData:

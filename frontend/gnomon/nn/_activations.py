@@ -12,7 +12,8 @@ import numpy as np
 
 from gnomon import lax
 from gnomon import numpy as gnp
-from gnomon._arrays.annotations import ArrayLike, DTypeLike
+from gnomon._api.explicit_axes import takes_out_sharding
+from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import ConcretizationTypeError, warn_user
 from gnomon._tracing.trace import concrete_value, is_tracer
@@ -286,8 +287,14 @@ def standardize(
     return (x - mean) * lax.rsqrt(variance + epsilon)
 
 
+@takes_out_sharding
 def one_hot(
-    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+    x: ArrayLike,
+    num_classes: int,
+    *,
+    dtype: DTypeLike | None = None,
+    axis: int = -1,
+    out_sharding: OutSharding | None = None,
 ) -> Array:
     """Vectors that are 1 at an index and 0 elsewhere, or all 0 if the index is out of range.
 

@@ -129,12 +129,14 @@ def _intervals(x: Array, edges: Array) -> Array:
     return where(x == edges[-1], edges.shape[0] - 1, inside)
 
 
+@takes_out_sharding
 def histogram(
     a: ArrayLike,
     bins: Edges = 10,
     range: ArraysLike | None = None,
     weights: ArrayLike | None = None,
     density: bool | None = None,
+    out_sharding: OutSharding | None = None,
 ) -> tuple[Array, Array]:
     """Count the elements in each interval.
 
@@ -143,6 +145,7 @@ def histogram(
       bins, range: see `histogram_bin_edges`.
       weights: the weight of each element, an array of the same shape; 1 by default.
       density: divide by the total and by the lengths of the intervals.
+      out_sharding: the sharding of both results.
     Returns:
       The counts, of floating dtype, and the edges, which are one more.
 
