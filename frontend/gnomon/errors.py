@@ -2,6 +2,7 @@
 
 from gnomon._diagnostics.errors import (
     ConcretizationTypeError,
+    ForbiddenCollectiveError,
     GnomonIndexError,
     GnomonTypeError,
     NonConcreteBooleanIndexError,
@@ -41,6 +42,7 @@ __all__ = [
     "ConcretizationTypeError",
     "DistributedError",
     "ExecutionError",
+    "ForbiddenCollectiveError",
     "GnomonIndexError",
     "GnomonRuntimeError",
     "GnomonTypeError",

@@ -8,6 +8,7 @@ from gnomon._api.meshes import (
     use_abstract_mesh,
     use_mesh,
 )
+from gnomon._config.contexts import no_collectives
 from gnomon._sharding.axis_type import AxisType
 from gnomon._sharding.manual_axis_type import ManualAxisType
 from gnomon._sharding.mesh import AbstractDevice, AbstractMesh, Mesh
@@ -36,6 +37,7 @@ __all__ = [
     "get_abstract_mesh",
     "get_mesh",
     "make_single_device_sharding",
+    "no_collectives",
     "reshard",
     "set_mesh",
     "use_abstract_mesh",

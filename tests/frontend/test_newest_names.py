@@ -322,6 +322,74 @@ def test_out_sharding_of_functions_that_count() -> None:
             gnp.histogram(gnp.arange(4.0), 2, out_sharding=P("y"))
 
 
+# What communicates over an axis `x`, given an array that it splits.
+COMMUNICATING: dict[str, Callable[..., Any]] = {
+    "sum": lambda m, x: m.numpy.sum(x, axis=0),
+    "reshard": lambda m, x: m.reshard(x, m.P(None, None)),
+    "moved": lambda m, x: m.reshard(x, m.P(None, "x")),
+    "product": lambda m, x: m.numpy.einsum("ij,ik->jk", x, x, out_sharding=m.P(None, None)),
+    "summed": lambda m, x: m.reshard(
+        m.numpy.einsum("ij,ik->jk", x, x, out_sharding=m.P(None, None, unreduced={"x"})),
+        m.P(None, None),
+    ),
+    "psum": lambda m, x: m.shard_map(
+        lambda x: m.lax.psum(x, "x"), in_specs=m.P("x"), out_specs=m.P()
+    )(x),
+    "ppermute": lambda m, x: m.shard_map(
+        lambda x: m.lax.ppermute(x, "x", [(0, 0)]), in_specs=m.P("x"), out_specs=m.P("x")
+    )(x),
+}
+LOCAL: dict[str, Callable[..., Any]] = {
+    "sum": lambda m, x: m.numpy.sum(m.numpy.sin(x), axis=1),
+    "unreduced": lambda m, x: m.numpy.einsum(
+        "ij,ik->jk", x, x, out_sharding=m.P(None, None, unreduced={"x"})
+    ),
+    "index": lambda m, x: m.shard_map(
+        lambda x: x + m.lax.axis_index("x"), in_specs=m.P("x"), out_specs=m.P("x")
+    )(x),
+    "split": lambda m, x: m.reshard(m.numpy.ones(4), m.P("x")),
+}
+
+
+def _under_no_collectives(m: Any, f: Callable[..., Any], axes: set[str]) -> Any:
+    with m.set_mesh(m.make_mesh((1, 1), ("x", "y"), (m.sharding.AxisType.Explicit,) * 2)):
+        x = m.reshard(m.numpy.ones((4, 2)), m.P("x"))
+        with m.sharding.no_collectives(axes):
+            f(m, x)
+            return m.jit(lambda x: f(m, x))(x)
+
+
+MODULES = [gn, pytest.param(jax, marks=beside_new_jax)]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=["gnomon", "jax"])
+@pytest.mark.parametrize("name", COMMUNICATING)
+def test_collectives_can_be_forbidden(name: str, module: Any) -> None:
+    f = COMMUNICATING[name]
+    _under_no_collectives(module, f, {"y"})
+    with pytest.raises(Exception, match="no_collectives") as raised:
+        _under_no_collectives(module, f, {"x"})
+    assert type(raised.value).__name__ == "ForbiddenCollectiveError"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=["gnomon", "jax"])
+@pytest.mark.parametrize("name", LOCAL)
+def test_what_does_not_communicate_is_not_forbidden(name: str, module: Any) -> None:
+    _under_no_collectives(module, LOCAL[name], {"x", "y"})
+
+
+def test_forbidden_axes_are_a_set() -> None:
+    with pytest.raises(TypeError, match="a set of axis names, got 'x'"):
+        gn.sharding.no_collectives("x").__enter__()
+
+
+def test_a_traced_program_is_not_reused_where_collectives_are_forbidden() -> None:
+    f = gn.jit(gn.vmap(lambda x: lax.psum(x, "i"), axis_name="i"))
+    assert f(gnp.ones(3)).tolist() == [3, 3, 3]
+    with gn.sharding.no_collectives({"i"}), pytest.raises(gn.errors.ForbiddenCollectiveError):
+        f(gnp.ones(3))
+
+
 def test_bounds_of_symbolic_dimensions() -> None:
     def bounds(text: str, *constraints: str) -> Any:
         (size,) = export.symbolic_shape(text, constraints=constraints)
@@ -381,7 +449,7 @@ def test_profile_sessions_are_kept_in_memory_and_written_later(tmp_path: Path) -
     with pytest.raises(ValueError, match="no timeline"):
         profiler.export_profile_data(read, tmp_path, create_perfetto_trace=True)
     with pytest.raises(TypeError, match="int"):
-        profiler.export_profile_data(3, tmp_path)  # type: ignore[arg-type]
+        profiler.export_profile_data(3, tmp_path)
 
 
 def test_traces_give_their_session_and_data(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from gnomon._sharding.sharding import Sharding
 from gnomon._tracing.bind import as_operand
 from gnomon._tracing.constraints import constrained
 from gnomon._tracing.explicit import automatic, concrete_mesh, full_spec
+from gnomon._tracing.forbidden_collectives import check_move, check_types
 from gnomon._tracing.function import check_callable, described
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
@@ -104,6 +105,7 @@ def _reshard(x: Any, sharding: Any, what: str) -> Any:
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
     sharding = full_spec(sharding, x.ndim)
+    check_move(what, x.aval.explicit, sharding)
     if is_tracer(x) or staging():
         return constrained(x, sharding)
     mesh = concrete_mesh(sharding.mesh, x)
@@ -143,6 +145,8 @@ def with_out_sharding(
     if out_sharding is None or is_of_no_mesh(out_sharding):
         return compute(*arrays)
     sharding = _named(out_sharding, f"{what}: out_sharding")
+    types = [getattr(as_operand(x).aval, "explicit", None) for x in arrays]
+    check_types(what, types, [sharding])
     with _axes_of_type(AxisType.Auto, sharding.mesh.abstract_mesh, None):
         result = compute(*(automatic(as_operand(x)) for x in arrays))
     return tree_util.tree_map(lambda x: _reshard(x, sharding, f"{what}: out_sharding"), result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "explain_cache_misses",
     "legacy_prng_key",
     "log_compiles",
+    "no_collectives",
     "no_execution",
     "no_tracing",
     "numpy_dtype_promotion",
@@ -249,6 +251,31 @@ def allow_f16_reductions(new_val: bool = True) -> Any:
     The functions of `gnomon.numpy` sum these in float32, whatever the option says.
     """
     return config.override("gnomon_allow_f16_reductions", new_val)
+
+
+def no_collectives(new_val: AbstractSet[Any]) -> Any:
+    """A context manager in which communication over axes of a mesh is an error.
+
+    It concerns what is traced in the block: collectives over the axes, and operations on explicit
+    axes whose result loses an axis, such as a sum over a split dimension, unless it is unreduced
+    over the axis. Derivatives are not checked, and neither are functions with ``out_sharding``
+    whose result is split over the axis.
+
+    Args:
+      new_val: a set of names of axes.
+    Raises:
+      TypeError: the argument is not a set.
+      gnomon.errors.ForbiddenCollectiveError: in the block, an operation communicates.
+
+    Example:
+      >>> import gnomon as gn, gnomon.numpy as gnp
+      >>> with gn.set_mesh(gn.make_mesh((1,), ("data",))), gn.sharding.no_collectives({"data"}):
+      ...     gnp.sum(gn.sharding.reshard(gnp.ones(4), gn.P("data")))
+      Traceback (most recent call last):
+      ...
+      gnomon._diagnostics.errors.ForbiddenCollectiveError: reduce_sum loses the axis 'data'...
+    """
+    return config.override("gnomon_no_collectives", new_val)
 
 
 def transfer_guard(new_val: str) -> AbstractContextManager[None]:

@@ -57,6 +57,7 @@ class Config(threading.local):
         `gnomon._arrays.transfers`.
       guards_transfers: some transfers are logged or forbidden.
       guards_somewhere: ``guards_transfers`` is on in some thread; read from the class.
+      no_collectives: the axes of meshes over which programs must not communicate.
       default_device: a device, the name of a platform, or None.
       num_cpu_devices: the number of CPU devices.
       platforms: the names of the platforms in use, the default one first, or None.
@@ -94,6 +95,7 @@ class Config(threading.local):
     enable_checks: bool
     no_execution: bool
     allow_f16_reductions: bool
+    no_collectives: frozenset[Any]
     transfer_guard: str | None
     transfer_guard_host_to_device: str | None
     transfer_guard_device_to_device: str | None

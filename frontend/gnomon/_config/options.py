@@ -49,6 +49,8 @@ class Option:
 
     def parse_text(self, name: str, text: str, source: str = "the environment variable") -> Any:
         """Convert the text of an environment variable, or of another source."""
+        if isinstance(self.default, frozenset):
+            return frozenset(word.strip() for word in text.split(",") if word.strip())
         if not self.is_boolean:
             return self.parse(name, text.strip())
         word = text.strip().lower()
@@ -144,6 +146,13 @@ def _transfer_level(name: str, value: Any) -> str | None:
             f"got {value!r}"
         )
     return str(value)
+
+
+def _axis_names(name: str, value: Any) -> frozenset[str]:
+    """Check a set of axis names."""
+    if not isinstance(value, (set, frozenset)):
+        raise TypeError(f"config option {name} takes a set of axis names, got {value!r}")
+    return frozenset(value)
 
 
 OPTIONS: dict[str, Option] = {
@@ -247,6 +256,12 @@ OPTIONS: dict[str, Option] = {
     "no_execution": Option("no_execution", False, "computing anything raises"),
     "allow_f16_reductions": Option(
         "allow_f16_reductions", True, "lax.reduce_sum takes 16-bit floats"
+    ),
+    "no_collectives": Option(
+        "no_collectives",
+        frozenset(),
+        "the axes of meshes over which a program must not communicate",
+        check=_axis_names,
     ),
     "transfer_guard": Option(
         "transfer_guard",

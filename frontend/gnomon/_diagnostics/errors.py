@@ -16,6 +16,7 @@ from gnomon.dialects.errors import GnomonTypeError, UnexpectedTracerError
 
 __all__ = [
     "ConcretizationTypeError",
+    "ForbiddenCollectiveError",
     "GnomonIndexError",
     "GnomonTypeError",
     "NonConcreteBooleanIndexError",
@@ -54,6 +55,10 @@ def _about(tracer: Any, *sentences: str) -> str:
 
 def _described(tracer: Any) -> str:
     return str(getattr(tracer, "aval", tracer))
+
+
+class ForbiddenCollectiveError(GnomonTypeError):
+    """A program communicates over an axis of a mesh that `gnomon.sharding.no_collectives` names."""
 
 
 class ShardingTypeError(GnomonTypeError):

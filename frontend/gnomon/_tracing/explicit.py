@@ -21,6 +21,7 @@ from gnomon._sharding.axis_type import AxisType
 from gnomon._sharding.mesh import AbstractMesh, Mesh
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon._tracing.forbidden_collectives import check_types
 from gnomon._tracing.partitioned import resharded
 from gnomon._tracing.unreduced import sums_of_results, without_reduced
 from gnomon.dialects.contract import Op
@@ -74,10 +75,12 @@ def explicit_types(
     except ShardingRuleError as error:
         file, line = user_frame()
         raise ShardingTypeError(f"{error} ({file}:{line})") from None
-    return [
+    results = [
         NamedSharding(mesh, PartitionSpec(*split, unreduced=unreduced, reduced=reduced))
         for split in made
     ]
+    check_types(name, operand_shardings, results)
+    return results
 
 
 def _mesh_of(shardings: Sequence[NamedSharding | None]) -> AbstractMesh | None:

@@ -14,6 +14,7 @@ from gnomon._arrays.array import Array
 from gnomon._diagnostics.source_location import user_location
 from gnomon._tracing import unreduced as unreduced_types
 from gnomon._tracing.bind import as_operand, trace_for
+from gnomon._tracing.forbidden_collectives import check_collective
 from gnomon._tracing.stack import NamedAxis, encloses, innermost_axis, state
 from gnomon._tracing.trace import Trace
 from gnomon.dialects.contract import Op
@@ -52,6 +53,8 @@ def _anchor(trace: Trace, axis: NamedAxis) -> None:
 
 def bind_over(op: Op, names: tuple[str, ...], operand: Any, **params: Any) -> Any:
     """Bind a collective inside of the vmap that binds its axes, even if no operand is mapped."""
+    if op is not ops.pvary:
+        check_collective(op.full_name.removeprefix("gnomon."), names)
     axes = [innermost_axis([name]) for name in names]
     trace = trace_for((operand,))
     innermost = innermost_axis(names).trace
