@@ -76,7 +76,7 @@ def test_the_page_has_every_function(page: dict[str, str]) -> None:
 # The script that writes the table does not turn warnings of JAX into errors.
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("place", PLACES)
 def test_functions_agree_with_jax(place: str, page: dict[str, str]) -> None:
     """Differences have a reason, and the page shows the verdicts."""
