@@ -277,14 +277,15 @@ EXPRESSIONS = {
 
 
 def _listed(text: str) -> list[str]:
-    return [e.strip() for line in text.strip().splitlines() for e in line.split(" | ")]
+    """Half of the expressions in a text."""
+    every = [e.strip() for line in text.strip().splitlines() for e in line.split(" | ")]
+    return sample(every, -(-len(every) // 2), every[0])
 
 
 def _program(text: str) -> str:
-    """Half of the expressions while they are traced, and some evaluated, which JAX compiles."""
-    every = _listed(text)
-    listed = sample(every, -(-len(every) // 2), every[0])
-    evaluated = sample(listed, -(-len(listed) // 4), listed[0])
+    """Expressions while they are traced; some of them are also evaluated, which JAX compiles."""
+    listed = _listed(text)
+    evaluated = sample(listed, -(-len(listed) // 4), "evaluated")
     made = "".join(
         f"\n    out[{e!r}] = [traced(lambda: {e})"
         + (f", attempt(lambda: {e})]" if e in evaluated else "]")
