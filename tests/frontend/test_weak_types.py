@@ -20,6 +20,7 @@ import gnomon.scipy.linalg
 import gnomon.scipy.spatial.transform
 import gnomon.scipy.stats
 from gnomon.tools.fuzz.running import GNOMON, JAX
+from tests.newest_jax import IS_NEWEST
 from tests.sample import sample
 from tests.tools import compared_samples, compared_table
 
@@ -126,7 +127,8 @@ CASES: dict[str, Case] = {
         for k in (n.array([0, 1, 2]), n.array([0.0, 1.0]), 1)
     ],
     "distributions of reals": lambda m, n: (
-        m.scipy.stats.uniform.cdf(0.5),
+        # JAX 0.12 gives a weak type, older versions do not.
+        *([] if IS_NEWEST else [m.scipy.stats.uniform.cdf(0.5)]),
         m.scipy.stats.truncnorm.sf(0.5, -1, 1),
         m.scipy.stats.norm.cdf(0.5),
         m.scipy.stats.norm.pdf(0.5),
