@@ -14,6 +14,7 @@ from gnomon import NamedSharding, P
 from gnomon.errors import ShardingTypeError
 from gnomon.sharding import AxisType, auto_axes, explicit_axes, reshard
 from tests.frontend.many_devices import Comparison
+from tests.newest_jax import CHANGED_SHARDINGS, IS_NEWEST
 from tests.sample import sample
 from tests.tolerance import assert_each_near
 from tests.tools.pages import run
@@ -404,12 +405,21 @@ lib.set_mesh(None)
 COMPARISON = Comparison(PROGRAMS)
 
 
+def _without_kinds(outcome: Any) -> Any:
+    """JAX's outcome without the kind of unreduced values, which specs show since 0.12."""
+    if isinstance(outcome, str):
+        return outcome.replace(", unreduced_kind=sum", "")
+    return [*map(_without_kinds, outcome)] if isinstance(outcome, list) else outcome
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_types_and_errors_are_those_of_jax(name: str) -> None:
     what, ours, theirs = COMPARISON.both(name)
     assert what == "value", theirs
     different = [
-        f"{e}: {mine} instead of {theirs[e]}" for e, mine in ours.items() if mine != theirs[e]
+        f"{e}: {mine} instead of {theirs[e]}"
+        for e, mine in ours.items()
+        if (mine == _without_kinds(theirs[e])) == (IS_NEWEST and e in CHANGED_SHARDINGS)
     ]
     assert not different, "\n".join(different)
 
@@ -547,7 +557,7 @@ MADE_OF_SHAPES = ("glorot_normal", "normal", "orthogonal", "truncated_normal", "
 
 def test_every_random_function_heeds_a_sharding_that_is_given(mesh: Any) -> None:
     takes = "out_sharding"
-    functions = {name: getattr(gn.random, name) for name in gn.random.__all__}
+    functions = {name: getattr(gn.random, name) for name in gn.random.__all__ if name != "Key"}
     described = {n for n, f in functions.items() if takes in str(inspect.signature(f))}
     assert described == RANDOM.keys()
     made: dict[str, Any] = {}
