@@ -21,6 +21,7 @@ from tests.frontend.oracle import (
     to_gnomon,
     weakly,
 )
+from tests.newest_jax import IS_NEWEST
 from tests.tolerance import assert_near
 
 DTYPES = ["bool", "int8", "int32", "uint8", "float16", "bfloat16", "float32", "complex64"]
@@ -90,8 +91,10 @@ SCALARS = [1, 1.0, True, 0.5j, np.float32(2), np.int8(3), np.arange(3), None, "a
 @pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_of_scalars(name: str) -> None:
+    # JAX's log2 of a weakly typed number is weakly typed since 0.12.
+    weak = name not in UNTYPED.split() and not (IS_NEWEST and name == "log2")
     for value in SCALARS:
-        check_types(getattr(gnp, name), getattr(jnp, name), value, weak=name not in UNTYPED.split())
+        check_types(getattr(gnp, name), getattr(jnp, name), value, weak=weak)
 
 
 def test_exact_unary() -> None:
@@ -342,7 +345,8 @@ def test_gradients() -> None:
 
 
 POINTS = {
-    "hypot": [(3.0, 4.0), (0.0, 2.0), (0.0, 0.0), (3e10, 4e10)],
+    # JAX's gradient at zero is nan since 0.12; gnomon's is 0.5, as before.
+    "hypot": [(3.0, 4.0), (0.0, 2.0), *([] if IS_NEWEST else [(0.0, 0.0)]), (3e10, 4e10)],
     "logaddexp": [(1.0, 2.0), (0.0, 0.0), (1.0, -np.inf), (800.0, 1.0)],
     "logaddexp2": [(1.0, 2.0), (3.0, 3.0), (1.0, -np.inf)],
     "maximum": [(1.0, 2.0), (2.0, 2.0)],

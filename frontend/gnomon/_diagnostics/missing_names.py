@@ -17,7 +17,7 @@ _NAMES = {
     _OLD: "host_count host_id host_ids",
     _THREADS: "thread_guard",
     _REFERENCES: "Ref empty_ref free_ref freeze new_ref ref",
-    _XLA: "ds ffi",
+    _XLA: "ds ffi CompilerEffortLevel Inline",
     _INTERNAL: """
         ad api_util array_garbage_collection_guard debug_key_reuse interpreters
         auto_pcast jax2tf_associative_scan_reductions lib make_user_context memory monitoring
