@@ -35,9 +35,18 @@ def documented() -> Iterator[tuple[str, _Documented, str]]:
         ["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     for path in listed.stdout.split():
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
-            if isinstance(node, _Documented) and (text := ast.get_docstring(node)):
+        for node in definitions(ast.parse((ROOT / path).read_text())):
+            if text := ast.get_docstring(node):
                 yield f"{path}:{node.lineno} {node.name}", node, text
+
+
+def definitions(block: ast.AST) -> Iterator[_Documented]:
+    """The functions and classes in a block. No expression is visited, which would take long."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(block, part, ()):
+            if isinstance(node, _Documented):
+                yield node
+            yield from definitions(node)
 
 
 def parameters(node: _Documented) -> set[str] | None:

@@ -57,9 +57,9 @@ def _visit(body: Body) -> None:
 
 
 def _move(op: ir.Operation, definition: Op) -> None:
-    (result,) = results_of(op)
-    type_ = type_of(result)
-    if any_symbolic(type_.shape) or type_.nbytes <= _STACK:
+    results = results_of(op)
+    type_ = type_of(results[0])
+    if any_symbolic(type_.shape) or sum(type_of(r).nbytes for r in results) <= _STACK:
         return
     operands = operands_of(op)
     numbers = [_number(x) for x in operands]
@@ -74,9 +74,10 @@ def _move(op: ir.Operation, definition: Op) -> None:
             next(rest).operands[0] if number is None else _repeated(number, shape)
             for number in numbers
         ]
-        (computed,) = definition.build(moved, params_of(op, definition))
-        spread = ops.broadcast_in_dim(computed, shape=type_.shape, dims=dims)
-    result.replace_all_uses_with(spread)
+        computed = definition.build(moved, params_of(op, definition))
+        for result, value in zip(results, computed, strict=True):
+            spread = ops.broadcast_in_dim(value, shape=type_.shape, dims=dims)
+            result.replace_all_uses_with(spread)
     erase(op)
 
 
