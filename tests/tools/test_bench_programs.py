@@ -32,6 +32,7 @@ def test_the_program_has_the_types_of_jax(program):
     assert types[0] == types[1]
 
 
+@pytest.mark.slow
 def test_a_program_is_measured_in_both_frameworks():
     pytest.importorskip("jax")
     program = next(p for p in kernels.PROGRAMS if p.name == "kernel/layer_norm")

@@ -26,6 +26,7 @@ def run(*arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_few_rounds_are_flat() -> None:
     names = ",".join(name for name in SCENARIOS if name not in _LONG)
     run("--scale=0", f"--only={names}")

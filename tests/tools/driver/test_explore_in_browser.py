@@ -68,6 +68,7 @@ def test_a_click_on_a_node_of_the_graph_marks_its_line(tab: Tab) -> None:
     assert "gnp.tanh" in line
 
 
+@pytest.mark.slow
 def test_the_page_can_be_seen(tab: Tab, tmp_path: Path) -> None:
     plt = pytest.importorskip("matplotlib.image")
     before = plt.imread(io.BytesIO(tab.screenshot()))

@@ -388,6 +388,7 @@ _SPECIAL_OPERANDS = {
 }
 
 
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(
     "function",
     # JAX compiles some for long.
@@ -460,6 +461,7 @@ def serve_without_cosine(pipe: Any) -> None:
         pipe.send(run_batch(JAX, programs))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("crashing_jax")
 def test_a_crash_of_jax_is_an_error_of_jax() -> None:
     """The other programs of the batch are still compared."""

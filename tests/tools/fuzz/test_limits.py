@@ -80,6 +80,7 @@ def test_integers_have_no_neighbours() -> None:
     assert all(near == given for near in neighbours(given))
 
 
+@pytest.mark.slow
 def test_a_limit_explains_jax() -> None:
     pytest.importorskip("jax")
     tested = program("gn.jvp(lambda t: gnp.ldexp(t, -1), ({x},), (gnp.ones_like({x}),))[1]")
