@@ -1,17 +1,12 @@
-"""Strided slices and reversals of gathered elements: gathered before they are sliced or reversed.
+"""Strided slices of gathered elements: gathered before they are sliced.
 
 IREE 3.13 makes one kernel of a gather and a strided slice of its result, as in ``x[i][::2]``. On
 processors that gather vectors (from `x86-64-v3` on), the kernel reads elements that are not in the
 slice if the indices are narrower than the elements. A barrier before the slice makes the gathered
 elements an array of their own.
-
-A kernel that gathers bools, and stores them as bits for one reader and as bytes for a reversal, is
-refused. A barrier before the reversal makes the bytes an array of their own.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from gnomon.backends.iree.legalize.after_lowering.strided_views import ELEMENTWISE, operations
 from gnomon.backends.iree.legalize.aliases import READ_IN_PLACE, name_of
@@ -19,30 +14,20 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import BOOL, type_of
+from gnomon.dialects.types import type_of
 
-__all__ = ["LEGALIZATIONS", "store_reversed_bools", "store_sliced_reads"]
+__all__ = ["LEGALIZATIONS", "store_sliced_reads"]
 
 _GATHER, _SLICE = "stablehlo.gather", "stablehlo.slice"
-_REVERSE, _CONVERT = "stablehlo.reverse", "stablehlo.convert"
 
 
 def store_sliced_reads(module: ir.Module, target: Target) -> bool:
     """Put barriers before strided slices of what is computed from gathered elements, in place."""
-    return _store(module, _is_strided_slice)
-
-
-def store_reversed_bools(module: ir.Module, target: Target) -> bool:
-    """Put barriers before reversals of gathered bools that something else reads, in place."""
-    return _store(module, _reverses_bools_with_other_users)
-
-
-def _store(module: ir.Module, is_such: Callable[[ir.Operation], bool]) -> bool:
     known: dict[ir.Value, bool] = {}
     readers: dict[ir.Value, list[ir.Operation]] = {}
     for function in module.body.operations:
         for op in operations(function.operation):
-            if is_such(op) and _is_gathered(op.operands[0], known):
+            if _is_strided_slice(op) and _is_gathered(op.operands[0], known):
                 readers.setdefault(op.operands[0], []).append(op)
     for value, ops in readers.items():
         with ir.InsertionPoint.after(value.owner), value.owner.location:
@@ -54,17 +39,6 @@ def _store(module: ir.Module, is_such: Callable[[ir.Operation], bool]) -> bool:
 
 def _is_strided_slice(op: ir.Operation) -> bool:
     return op.name == _SLICE and any(n > 1 for n in ir.DenseI64ArrayAttr(op.attributes["strides"]))
-
-
-def _reverses_bools_with_other_users(op: ir.Operation) -> bool:
-    """Whether bools, as bytes, are reversed, and are used elsewhere as well."""
-    if op.name != _REVERSE or isinstance(op.operands[0].owner, ir.Block):
-        return False
-    conversion = op.operands[0].owner.operation
-    if conversion.name != _CONVERT:
-        return False
-    bools = conversion.operands[0]
-    return type_of(bools).dtype == BOOL and len(list(bools.uses)) > 1
 
 
 def _is_gathered(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
@@ -107,17 +81,5 @@ LEGALIZATIONS = (
         reproducer="`x[i][::2] + 1` of f64[5] and i32[5] is wrong from `x86-64-v3` on",
         run=store_sliced_reads,
         needs=frozenset({_GATHER}),
-    ),
-    Legalization(
-        name="reversed-reads",
-        # After branches have become selections, which may read what a branch reverses.
-        stage=Stage.LAST,
-        kind=Kind.REFUSED,
-        doc="store gathered bools that are read in reverse order, and otherwise as well",
-        upstream="IREE 3.13 refuses a kernel that gathers bools and stores bits and bytes of them",
-        texts=("reversed_gathers_of_bools",),
-        reproducer="`where(p, x[i], x[i][::-1])` of bool[2,9] does not compile",
-        run=store_reversed_bools,
-        needs=frozenset({_REVERSE}),
     ),
 )

@@ -112,7 +112,8 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 rejects a loop if one of its arrays turns out to be a literal or equal "
         "to another one",
         no_report="only random programs of a hundred operations are known to be rejected",
-        reproducer="a random program of scans and updates does not compile",
+        no_reproducer="the random program that was rejected without it is now compiled in a later "
+        "form, and no other was found",
     ),
     Legalization(
         name="guarded-loops",

@@ -13,12 +13,9 @@ import numpy as np
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.dialects.functions import Program
 from gnomon.scipy import special
-from tests.backends.iree.test_random_loops import GIVES, TAKES, arguments_of
-from tests.dialects.random_programs import Dialect, random_body
 
-__all__ = ["REPRODUCERS", "Measure", "Random", "Reproducer"]
+__all__ = ["REPRODUCERS", "Measure", "Reproducer"]
 
 f32, f64, i32, u8 = np.float32, np.float64, np.int32, np.uint8
 c64 = np.complex64
@@ -36,28 +33,6 @@ class Measure(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Random:
-    """A random program.
-
-    Attributes:
-      seed: its number.
-      depth: how deep control flow is nested.
-      loops: whether it has loops that do not count.
-    """
-
-    seed: int
-    depth: int
-    loops: bool
-
-    def lowered(self) -> tuple[str, tuple[Any, ...]]:
-        """The program in the gnomon dialect, and its arguments."""
-        function = random_body(self.seed, TAKES, GIVES, self.depth, updates=True, loops=self.loops)
-        program = Program()
-        program.add("main", Dialect().body(function, TAKES), public=True)
-        return str(program.module), tuple(arguments_of(self.seed))
-
-
-@dataclass(frozen=True)
 class Reproducer:
     """A program and how it fails.
 
@@ -72,7 +47,7 @@ class Reproducer:
       factor: the least factor by which it grows.
     """
 
-    function: Callable[..., Any] | Random
+    function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     bound: float = 0.0
     target: str = "cpu"
@@ -82,8 +57,6 @@ class Reproducer:
 
     def lowered(self) -> tuple[str, tuple[Any, ...]]:
         """The program in the gnomon dialect, and its arguments."""
-        if isinstance(self.function, Random):
-            return self.function.lowered()
         wide = any(np.asarray(x).dtype in (f64, np.complex128) for x in self.arguments)
         with gn.enable_x64(wide):
             text = gn.jit(self.function).lower(*self.arguments).as_text("gnomon")
@@ -319,6 +292,7 @@ REPRODUCERS = {
         lambda x, y: gnp.sum(x * y, 0),
         (np.ones((512, 512), f32),) * 2,
         target="x86-64-v4",
+        beside=("sums-on-cores",),
         measure=Measure.BYTES,
     ),
     "long-fusions": Reproducer(_sines(20), (np.ones(64, f32),), measure=Measure.BYTES),
@@ -335,10 +309,6 @@ REPRODUCERS = {
     "strided-views": Reproducer(lambda x, i: x[::2][i], (ROW, np.array([0, 2, 1], i32))),
     "negated-parts": Reproducer(
         lambda x: gnp.concatenate([-x[2:4], x[:2], x[4:]]), (np.arange(8, dtype=f32),)
-    ),
-    "reversed-reads": Reproducer(
-        lambda p, x, i: gnp.where(p, x[i], x[i][::-1]),
-        (np.array(True), np.ones((2, 9), bool), np.array([1, 0], i32)),
     ),
     "strided-reads": Reproducer(
         lambda x, i: x[i][::2] + 1,
@@ -379,7 +349,6 @@ REPRODUCERS = {
         measure=Measure.WAITS,
         factor=3,
     ),
-    "copied-arrays": Reproducer(Random(38, 2, loops=False), beside=("guarded-loops", "steps")),
     "guarded-loops": Reproducer(
         _while_all,
         (np.arange(4096, dtype=f32) / 4096, np.ones(4096, np.bool_)),

@@ -20,13 +20,12 @@ from gnomon.backends.iree.backend import IreeBackend
 from gnomon.backends.iree.compiler import compile_flags
 from gnomon.backends.iree.legalize.array_kernels import emitter
 from gnomon.backends.iree.legalize.legalization import Kind, Stage, without
-from gnomon.backends.iree.legalize.loop_kernels import code as kernel_code
 from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.worker import OWN_FLAGS
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
-from tests.backends.iree.legalize.reproducers import REPRODUCERS, Measure, Random, Reproducer
+from tests.backends.iree.legalize.reproducers import REPRODUCERS, Measure, Reproducer
 from tests.backends.iree.test_random_loops import GIVES, ROUNDINGS, TAKES, arguments_of
 from tests.dialects.random_programs import Dialect, Plain, random_body
 from tests.tolerance import assert_near
@@ -145,9 +144,6 @@ def _measured(one: Reproducer, text: str, backend: IreeBackend) -> float:
 )
 def test_the_compiler_is_still_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = REPRODUCERS[name]
-    if isinstance(one.function, Random):
-        # Loops of random programs run on the host, like those of large arrays.
-        monkeypatch.setattr(kernel_code, "_BUDGET", -1)
     if BY_NAME[name].stage is Stage.CONTROL_FLOW:
         monkeypatch.setattr(emitter, "MOST_OPS", -1)
     text, arguments = one.lowered()
