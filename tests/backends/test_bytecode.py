@@ -100,8 +100,8 @@ def test_damaged_bytecode_is_refused_by_every_reader(
     file.write_bytes(crashing)
     for command in (["inspect"], ["run", "--input=0"], ["compile", "-o", str(tmp_path / "a.gnm")]):
         assert main([command[0], str(file), *command[1:]]) == 1
-        # What the reader makes of it may depend on its memory.
-        assert f"{file}: " in capsys.readouterr().err
+        # What the reader makes of it may depend on its memory, and so does whether it names a line.
+        assert f"{file}:" in capsys.readouterr().err
     if form == "portable" and count == 40:
         check_artifact(crashing, tmp_path / "damaged.gnm", monkeypatch, capsys)
 

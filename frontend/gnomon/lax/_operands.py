@@ -29,6 +29,7 @@ from gnomon.dialects.types import (
     NUMERIC,
     SIGNED,
     UNSIGNED,
+    is_inexact,
 )
 
 Dtypes = frozenset[np.dtype[Any]]
@@ -223,8 +224,11 @@ def constant_like(x: Array, value: Any) -> Array:
 def widened(index: Array, *sizes: Any) -> Array:
     """Indices in a dtype that holds the sizes that they are compared with, of 32 bits at least.
 
-    A size that is converted to a narrower dtype wraps around: 300 becomes 44 as int8.
+    A size that is converted to a narrower dtype wraps around: 300 becomes 44 as int8. Floats are
+    returned as they are.
     """
+    if is_inexact(index.dtype):
+        return index
     dtype = np.dtype(np.int32) if index.dtype.itemsize < 4 else index.dtype
     if any(exceeds(size, np.iinfo(dtype).max) for size in sizes):
         dtype = np.dtype(np.int64)

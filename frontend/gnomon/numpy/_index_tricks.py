@@ -14,6 +14,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._config.contexts import numpy_dtype_promotion
+from gnomon._tracing.bind import with_weak_type
 from gnomon._tracing.stack import ensure_compile_time_eval
 from gnomon.dialects.symbolic.dimension import as_size, surely_at_most
 from gnomon.lax._creation import converted
@@ -325,11 +326,15 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
         found.insert(0, part)
     above = left > 0
     below = left < -1 if not _dtypes.issubdtype(left.dtype, np.unsignedinteger) else False
-    fits = all(surely_at_most(size - 1, _dtypes.iinfo(flat.dtype).max) for size in known)
-    return tuple(
-        converted(where(above, size - 1, where(below, 0, part)), flat.dtype if fits else left.dtype)
+    fits = not _dtypes.issubdtype(flat.dtype, np.integer) or all(
+        surely_at_most(size - 1, _dtypes.iinfo(flat.dtype).max) for size in known
+    )
+    dtype = flat.dtype if fits else left.dtype
+    limited = (
+        where(above, size - 1, where(below, 0, part))
         for size, part in zip(sizes, found, strict=True)
     )
+    return tuple(with_weak_type(converted(place, dtype), place.weak_type) for place in limited)
 
 
 def ravel_multi_index(
