@@ -65,7 +65,7 @@ def _fold(body: Body, small: _Values | None = None, splats: _Values | None = Non
             (result,) = op.results
             if not _is_large(type_of(result)):
                 small[result] = definition.evaluate(**params_of(op, definition))  # type: ignore[operator]
-            elif (element := _element(op, definition)) is not None:
+            elif (element := element_of_splat(op, definition)) is not None:
                 splats[result] = element
             continue
         results = results_of(op)
@@ -91,7 +91,7 @@ def _fold(body: Body, small: _Values | None = None, splats: _Values | None = Non
         erase(op)
 
 
-def _element(op: ir.Operation, definition: Op) -> np.ndarray | None:
+def element_of_splat(op: ir.Operation, definition: Op) -> np.ndarray | None:
     """The element of a constant all of whose elements are equal; otherwise None."""
     value = op.attributes["value"]
     if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat:
@@ -225,4 +225,4 @@ def _number(
     return small[value].reshape(()) if small[value].size == 1 else None
 
 
-__all__ = ["fold_constants"]
+__all__ = ["element_of_splat", "fold_constants"]

@@ -18,6 +18,7 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import any_symbolic
 from gnomon.dialects.types import type_of
+from gnomon.passes.fold_constants import element_of_splat
 
 __all__ = ["LEGALIZATIONS", "compute_before_broadcasts"]
 
@@ -104,9 +105,8 @@ def _repeated(number: ir.Value, shape: tuple[int, ...]) -> ir.Value:
     """An array of a shape all of whose elements are a number."""
     if type_of(number).size == 1:
         return broadcast_scalar(reshape(number, ()), shape)
-    definition = lookup(number.owner)
-    value = definition.evaluate(**params_of(number.owner, definition))  # type: ignore[operator]
-    return broadcast_scalar(constant(value[(0,) * value.ndim]), shape)
+    literal = number.owner.operation
+    return broadcast_scalar(constant(element_of_splat(literal, lookup(literal))), shape)
 
 
 LEGALIZATIONS = (
