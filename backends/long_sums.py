@@ -66,7 +66,7 @@ MIN_PIECE_ROWS = 16
 _TERMS = 2048
 # The terms of a piece of a product with a vector, or with fewer rows or columns than this: the
 # library does not compute it, and IREE adds the terms one by one. A product of two vectors is a sum
-# along the last dimension, which is added in lanes.
+# along the last dimension, which is added in lanes, in pieces of `_PIECE` terms.
 _NARROW_TERMS = 256
 _NARROW = 8
 # The pieces of a result have at most this many elements, or as many as the operands.
@@ -179,8 +179,11 @@ def _pieces(inst: Instance) -> tuple[int, int, int]:
         return _split_longest(_TERMS, longest, sizes) if longest > 2 * _TERMS else (1, longest, 0)
     batch = math.prod(lhs.shape[d] for d in inst.params["lhs_batch"])
     terms = max(terms_of(inst), 1) * max(batch, 1)
-    is_narrow = min(lhs.size, rhs.size) < _NARROW * terms < _NARROW * max(lhs.size, rhs.size)
-    most = _NARROW_TERMS if is_narrow else _TERMS
+    fewest, largest = min(lhs.size, rhs.size), max(lhs.size, rhs.size)
+    if largest == terms:
+        most = _PIECE
+    else:
+        most = _NARROW_TERMS if fewest < _NARROW * terms else _TERMS
     fit = max(_MAX_ELEMENTS, lhs.size + rhs.size) // max(inst.type.size, 1)
     if longest <= 2 * most or fit < 2:
         return 1, longest, 0
