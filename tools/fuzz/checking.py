@@ -298,8 +298,23 @@ KNOWN = (
         "jax values",
         r"\b\w+\.log_ndtr(?=\()",
         "",
-        "JAX's log_ndtr of f64 loses digits below -20, where its series has few terms",
-        elsewhere=r"(lambda x: \g<0>(gnp.where(x < -20, -1, x)))",
+        "JAX's log_ndtr loses digits between 2 and 5, where it is the logarithm of a number near 1, "
+        "and in f64 below -20, where its series has few terms",
+        elsewhere=r"(lambda x: \g<0>(gnp.where((x < -20) | (x > 2), -1, x)))",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.betainc(?=\()",
+        r"^(-?\d+\.\d{9})\d* instead of \1",
+        "JAX's betainc of f64 has only ten digits where its continued fraction ends early",
+    ),
+    Known(
+        "jax values",
+        r"\b\w+\.reduce_window(?=\()",
+        "",
+        "JAX's gradient of the maximum of a window with a nan is not that of the nan, and at -inf "
+        "it may be given to the padding",
+        elsewhere=r"(lambda x, *a: \g<0>(gnp.where(gnp.isfinite(x), x, 1), *a))",
     ),
     Known(
         "jax values",
