@@ -141,6 +141,13 @@ KNOWN = (
     Known(
         "jax values",
         r"\bspecial\.spence(?=\()",
+        "0.0 instead of nan",
+        "JAX's derivatives of spence below 0, where it is undefined, are 0",
+        elsewhere=r"(lambda x: \g<0>(gnp.where(x < 0, 2, x)))",
+    ),
+    Known(
+        "jax values",
+        r"\bspecial\.spence(?=\()",
         "nan instead of -inf",
         "JAX's spence of inf is nan; ours is the limit",
         elsewhere=r"(lambda x: \g<0>(gnp.where(x == gnp.inf, 2, x)))",

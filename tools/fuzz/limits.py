@@ -31,7 +31,8 @@ def neighbours(program: Program) -> Iterator[Program]:
                 step = _STEP * _resolution(np.dtype(array.dtype))
                 ordinary = f"numpy.where(x == 0, {zero * step!r}, x * {1 + factor * step!r})"
                 large = f"numpy.copysign({step**-1.5!r}, x)"
-                return replace(array, step=f"numpy.where(numpy.isinf(x), {large}, {ordinary})")
+                moved = f"numpy.where(numpy.isinf(x), {large}, {ordinary})"
+                return replace(array, step=f"(lambda x: {moved})({array.step or 'x'})")
 
             yield with_arrays(program, near)
 

@@ -301,10 +301,16 @@ def mapped_statements(block: Block, change: Callable[[Statement], Statement]) ->
 
 
 def with_arrays(program: Program, change: Callable[[Array], Array]) -> Program:
-    """A program with a function applied to its arguments, literals and closed-over arrays."""
+    """A program with a function applied to its arguments, literals and closed-over arrays.
+
+    Arrays that are filled with one number become literals.
+    """
 
     def changed(operand: Operand) -> Operand:
         source = operand.source
+        if isinstance(source, Splat):
+            filled = Array(source.shape, source.dtype, "ones", step=f"x * {source.value}")
+            source = Literal(filled)
         if isinstance(source, Literal | Closed):
             return replace(operand, source=replace(source, array=change(source.array)))
         return operand

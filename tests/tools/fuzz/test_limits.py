@@ -12,7 +12,7 @@ import pytest
 from gnomon.tools.fuzz import checking
 from gnomon.tools.fuzz.checking import check, known_difference, reference
 from gnomon.tools.fuzz.limits import neighbours, with_limits
-from gnomon.tools.fuzz.program import Array, Block, Operand, Program, Statement, Variable
+from gnomon.tools.fuzz.program import Array, Block, Operand, Program, Splat, Statement, Variable
 from gnomon.tools.fuzz.running import Outcome, value_of
 
 NAN, INF = np.nan, np.inf
@@ -78,6 +78,16 @@ def test_neighbours_are_near_and_finite(dtype: str) -> None:
 def test_integers_have_no_neighbours() -> None:
     given = program("{x}", "integers", "int32")
     assert all(near == given for near in neighbours(given))
+
+
+def test_filled_arrays_have_neighbours() -> None:
+    statement = Statement(
+        ("v",), (((2,), "float32"),), "{x}", (("x", Operand(Splat((2,), "float32", "-1"))),)
+    )
+    given = Program((), Block((), (statement,), ("v",)))
+    (above, _, below, _) = (reference(near).values[0] for near in neighbours(given))
+    assert (above < -1).all() and (below > -1).all()
+    np.testing.assert_allclose(above, -1, rtol=0.02)
 
 
 @pytest.mark.slow
