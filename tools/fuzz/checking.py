@@ -305,7 +305,7 @@ KNOWN = (
         "jax values",
         r"\b\w+\.log_ndtr(?=\()",
         "",
-        "JAX's log_ndtr loses digits between 2 and 5, where it is the logarithm of a number near 1, "
+        "JAX's log_ndtr loses digits between 2 and 5, as the logarithm of a number near 1, "
         "and in f64 below -20, where its series has few terms",
         elsewhere=r"(lambda x: \g<0>(gnp.where((x < -20) | (x > 2), -1, x)))",
     ),
