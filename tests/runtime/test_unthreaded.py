@@ -14,6 +14,7 @@ import pytest
 
 from gnomon_runtime.linear_algebra import factorizations, systems, unthreaded
 from gnomon_runtime.linear_algebra.openblas import load_without_threads
+from tests.tolerance import assert_near
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 BATCHES: list[tuple[int, ...]] = [(), (3,), (2, 2)]
@@ -46,10 +47,8 @@ def positive(*shape: int, dtype: Any) -> np.ndarray:
 
 
 def assert_close(found: Any, expected: Any, units: float = 1e4) -> None:
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.shape == expected.shape and found.dtype == expected.dtype
-    eps = np.finfo(expected.dtype).eps
-    np.testing.assert_allclose(found, expected, rtol=0, atol=units * eps * np.abs(expected).max())
+    assert np.asarray(found).dtype == np.asarray(expected).dtype
+    assert_near(found, expected, units)
 
 
 def rows(function: str, below: bool) -> int:
