@@ -24,6 +24,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     _OWN_CACHE = tempfile.mkdtemp(prefix="gnomon-test-cache-")
     os.environ["GNOMON_CACHE_DIR"] = _OWN_CACHE
 
+# Whoever reads a failure here works on gnomon, so its frames are shown.
+os.environ.setdefault("GNOMON_TRACEBACK_FILTERING", "off")
+
 # The oracle runs on the CPU even if the machine has other devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 

@@ -59,6 +59,7 @@ from gnomon._api.functions import (
     typeof,
 )
 from gnomon._api.meshes import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from gnomon._api.tracebacks import install as _install_tracebacks
 from gnomon._arrays.array import Array
 from gnomon._arrays.dtypes import float0
 from gnomon._arrays.shard import Shard
@@ -119,6 +120,8 @@ else:  # what it imports is not needed until something is exported
     export = _Deferred("gnomon.export")
 
 __version__ = "0.1.0"
+
+_install_tracebacks()
 
 __all__ = [
     "Array",

@@ -57,3 +57,9 @@ __all__ = [
     "UnexpectedTracerError",
     "UnsupportedOnTarget",
 ]
+
+# Messages and pickles name the public module. `gnomon_runtime` is installed without gnomon, too.
+for _name in __all__:
+    _error = globals()[_name]
+    if _error.__module__.startswith("gnomon."):
+        _error.__module__ = __name__

@@ -176,9 +176,9 @@ KNOWN = (
     ),
     Known(
         "jax values",
-        r"\bspecial\.beta(?=\()",
+        r"\bspecial\.beta(ln)?(?=\()",
         "^nan instead of ",
-        "JAX's derivative of beta is nan at negative arguments, where ours is finite",
+        "JAX's derivatives of beta and betaln are nan at negative arguments, where ours are finite",
         elsewhere=r"(lambda a, b: \g<0>(gnp.where(a < 0, 1, a), gnp.where(b < 0, 1, b)))",
     ),
     Known(

@@ -1,1 +1,1 @@
-"""Functions of `gnomon` on devices, shapes and callbacks."""
+"""Functions of `gnomon` on devices, shapes and callbacks, and how errors are printed."""

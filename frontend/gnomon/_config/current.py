@@ -51,6 +51,8 @@ class Config(threading.local):
       operands_somewhere: ``checks_operands`` is on in some thread; read from the class.
       check_tracer_leaks: traced values that outlive their function raise.
       enable_checks: programs are verified after each pass.
+      traceback_filtering: how errors are printed: ``"auto"``, ``"tracebackhide"``,
+        ``"remove_frames"`` or ``"off"``; see `gnomon._api.tracebacks`.
       no_execution: nothing is computed.
       allow_f16_reductions: `lax.reduce_sum` takes 16-bit floats.
       transfer_guard: the action at transfers. There is one more attribute for each direction; see
@@ -82,6 +84,7 @@ class Config(threading.local):
     explain_cache_misses: bool
     explain_compiles: bool
     no_tracing: bool
+    traceback_filtering: str
     watches_tracing: bool
     disable_jit: bool
     tiered: bool

@@ -227,6 +227,14 @@ OPTIONS: dict[str, Option] = {
     "explain_cache_misses": Option(
         "explain_cache_misses", False, "log why a jitted function is traced again", steers=False
     ),
+    "traceback_filtering": Option(
+        "traceback_filtering",
+        "auto",
+        "how errors are printed: 'auto' and 'remove_frames' leave out the frames of gnomon, "
+        "'tracebackhide' marks them for IPython and pytest, 'off' shows them",
+        ("auto", "tracebackhide", "remove_frames", "off"),
+        steers=False,
+    ),
     "no_tracing": Option(
         "no_tracing", False, "a jitted function that would be traced raises", steers=False
     ),

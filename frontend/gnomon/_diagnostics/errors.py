@@ -2,7 +2,7 @@
 
 An error about a traced value is built from the tracer. If the tracer has a method
 ``describe_origin() -> str``, which names the argument or the line that the value comes from, the
-message ends with its result.
+message says so.
 """
 
 from __future__ import annotations
@@ -45,16 +45,11 @@ class GnomonIndexError(IndexError):
 
 def _about(tracer: Any, *sentences: str) -> str:
     """A message that says what happened, to which traced value, and where the value comes from."""
+    value = f"The traced value is {getattr(tracer, 'aval', tracer)}."
     origin = getattr(tracer, "describe_origin", None)
-    parts = [sentence for sentence in sentences if sentence]
-    parts.insert(1, f"The traced value is {_described(tracer)}.")
-    if callable(origin):
-        parts.append(origin())
+    what, *advice = sentences
+    parts = [what, f"{value} {origin()}" if callable(origin) else value, *advice]
     return "\n".join(part for part in parts if part)
-
-
-def _described(tracer: Any) -> str:
-    return str(getattr(tracer, "aval", tracer))
 
 
 class ForbiddenCollectiveError(GnomonTypeError):

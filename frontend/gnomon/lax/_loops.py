@@ -15,7 +15,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, split_alike
 from gnomon._arrays.concrete import wrap
 from gnomon._config.current import config
-from gnomon._diagnostics.errors import ConcretizationTypeError
+from gnomon._diagnostics.errors import ConcretizationTypeError, GnomonTypeError
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon._tracing.function import (
     Traced,
@@ -265,6 +265,12 @@ def _scan_length(slices: Sequence[Array], tree: Any, length: int | None) -> int:
     if length is not None:
         try:
             wanted = int(length)
+        except GnomonTypeError:
+            raise ConcretizationTypeError(
+                length,
+                "It is the argument length of scan, which is part of the program; lax.fori_loop "
+                "and lax.while_loop take numbers of steps that are not known.",
+            ) from None
         except TypeError as error:
             raise TypeError(f"scan: length must be an int, got {length!r}") from error
         if sizes and sizes != {wanted}:
