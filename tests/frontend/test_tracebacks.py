@@ -48,19 +48,22 @@ def traced_length(ns: Any, x: Any) -> Any:
     return ns.lax.scan(lambda c, _: (c, None), x, None, length=x[0])[0]
 
 
-# What people do at first, and what the error names.
-MISTAKES: dict[str, Callable[[Any, Any], Any]] = {
-    "condition": absolute,
-    "shapes of a product": lambda ns, x: ns.numpy.dot(ns.numpy.ones((3, 2)), x),
-    "shapes of a sum": lambda ns, x: x + ns.numpy.ones(4),
-    "function of NumPy": lambda ns, x: np.sin(x),
-    "carry of scan": unequal_structures,
-    "branches of cond": unequal_branches,
-    "carry of while_loop": shorter_carry,
-    "length of scan": traced_length,
-    "string": lambda ns, x: ns.root.jit(lambda y, mode: y)(x, "up"),
-    "traced shape": lambda ns, x: ns.numpy.zeros((x[0], 2)),
-    "sizes of vmap": lambda ns, x: ns.root.vmap(lambda a, b: a + b)(x, ns.numpy.ones(5)),
+# What people do at first, and words of the error.
+MISTAKES: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "condition": (absolute, "lax.cond"),
+    "shapes of a product": (lambda ns, x: ns.numpy.dot(ns.numpy.ones((3, 2)), x), "(3, 2)"),
+    "shapes of a sum": (lambda ns, x: x + ns.numpy.ones(4), "(4,)"),
+    "function of NumPy": (lambda ns, x: np.sin(x), "gnomon.numpy"),
+    "carry of scan": (unequal_structures, "a dict without 'b' in the body's result"),
+    "branches of cond": (unequal_branches, "a dict with 'b' in true_fun"),
+    "carry of while_loop": (shorter_carry, "a tuple of 2 in the carry"),
+    "length of scan": (traced_length, "lax.fori_loop"),
+    "string": (lambda ns, x: ns.root.jit(lambda y, mode: y)(x, "up"), "static_argnames"),
+    "traced shape": (lambda ns, x: ns.numpy.zeros((x[0], 2)), "in the shape given to zeros"),
+    "sizes of vmap": (
+        lambda ns, x: ns.root.vmap(lambda a, b: a + b)(x, ns.numpy.ones(5)),
+        "the argument b has shape (5,)",
+    ),
 }
 
 
@@ -100,7 +103,7 @@ def in_eager_code(ns: Any, mistake: Callable[[Any, Any], Any]) -> Callable[[], A
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", MISTAKES)
 def test_no_longer_than_those_of_jax(name: str) -> None:
-    mistake = MISTAKES[name]
+    mistake, words = MISTAKES[name]
     ways = [under_jit, in_jit_of_grad]
     if "traced" not in name and name not in ("condition", "function of NumPy", "length of scan"):
         ways.append(in_eager_code)  # the others are right
@@ -108,6 +111,7 @@ def test_no_longer_than_those_of_jax(name: str) -> None:
         ours = printed(way(GNOMON, mistake))
         theirs = printed(way(JAX, mistake), sys.__excepthook__)
         assert ours.count("\n") <= theirs.count("\n"), f"{ours}\n{theirs}"
+        assert words in ours
         assert HINT in ours and "/gnomon/" not in ours and "_diagnostics" not in ours
         assert Path(__file__).name in ours
 

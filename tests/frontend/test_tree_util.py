@@ -173,7 +173,7 @@ def test_transpose() -> None:
     ("one", "other", "message"),
     [
         ({"a": [1, (2, 3)]}, {"a": [1, 2]}, r"at \['a'\]\[1\], a tuple of 2 in the first tree"),
-        ({"a": 1}, {"b": 1}, "at the root, a dict with keys 'a' in .* a dict with keys 'b'"),
+        ({"a": 1}, {"b": 1}, "at the root, a dict with 'a' in .* a dict with 'b'"),
         ((1, None), (1, 2), r"at \[1\], None in the first tree against a leaf of type int"),
         (Point(1, [2]), Point(1, [2, 3]), r"at \.y, a list of 1 in .* a list of 2 in tree 2"),
         ([1], (1,), "a list of 1 in the first tree against a tuple of 1"),

@@ -212,4 +212,7 @@ def check_arguments(call: Call, fun: Callable[..., Any], type_of: Callable[[Any]
             type_of(leaf)
         except (OverflowError, TypeError, ValueError) as error:
             name = call.leaf_names(fun)[i]
-            raise type(error)(f"{name} of jit of {name_of(fun)}: {error}") from None
+            advice = ""
+            if isinstance(leaf, (str, bytes)) or callable(leaf):
+                advice = "; or make the argument static (static_argnums, static_argnames)"
+            raise type(error)(f"{name} of jit of {name_of(fun)}: {error}{advice}") from None

@@ -35,7 +35,7 @@ from gnomon._tracing.function import call_function, with_avals
 from gnomon._tracing.stack import platform_of
 from gnomon._tracing.trace import is_tracer
 from gnomon._transformations.custom_vjp import custom_vjp
-from gnomon._trees.prefixes import HOLE, difference, structure_mismatch
+from gnomon._trees.prefixes import HOLE, difference_of_structures
 from gnomon.backends.bytecode import read_bytecode
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
@@ -251,16 +251,11 @@ class Exported:
         ]
 
     def _structure_error(self, tree: tree_util.PyTreeDef) -> str:
-        expected, given = (t.unflatten([HOLE] * t.num_leaves) for t in (self.in_tree, tree))
-        found = structure_mismatch(expected, given)
-        where = (
-            "static data of nodes differ"
-            if found is None
-            else difference(found, "the exported (args, kwargs)", "the call's")
-        )
+        names = "the exported (args, kwargs)", "the call's"
         return (
             "the arguments must have the structure that they had when the function "
-            f"{self.fun_name!r} was exported: {where}"
+            f"{self.fun_name!r} was exported: "
+            f"{difference_of_structures(self.in_tree, tree, *names)}"
         )
 
     def _check_types(self, operands: Sequence[Any]) -> None:

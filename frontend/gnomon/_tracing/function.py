@@ -72,6 +72,15 @@ def name_of(fun: Callable[..., Any]) -> str:
     return str(getattr(fun, "__name__", type(fun).__name__))
 
 
+def positional_names(fun: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that take arguments by position, for messages; those known."""
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except (ValueError, TypeError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
 def symbol_for(fun: Callable[..., Any]) -> str:
     """The name of a function as a symbol that MLIR prints without quotes."""
     name = "".join(c if c.isalnum() or c == "_" else "_" for c in name_of(fun))

@@ -9,6 +9,7 @@ from gnomon import tree_util
 from gnomon._tracing.bind import trace_for
 from gnomon._tracing.function import Traced, check_callable, name_of, output_leaves, trace_function
 from gnomon._transformations.custom_rules import Call, Rule, emit_custom
+from gnomon._trees.prefixes import difference_of_structures
 from gnomon.dialects.custom_derivatives import remember_failure
 from gnomon.dialects.emit import ops
 
@@ -75,8 +76,8 @@ def _trace_transpose(
         wanted = tree_util.tree_structure(linear_args)
         if tree != wanted:
             raise TypeError(
-                "transpose output pytree structure must match that of linear inputs, got output "
-                f"structure {tree} and input structure {wanted}."
+                "transpose output pytree structure must match that of linear inputs: "
+                + difference_of_structures(tree, wanted, "the output", "the inputs")
             )
         for leaf, aval in zip(found, call.avals[fixed:], strict=True):
             if (leaf.shape, leaf.dtype) != (aval.shape, aval.dtype):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from gnomon._arrays.array import Array
 from gnomon._sharding.axis_type import AxisType
 from gnomon._sharding.mesh import AbstractMesh, Mesh
 from gnomon._sharding.partition_spec import PartitionSpec, axes_of
-from gnomon._tracing.function import Traced, name_of
+from gnomon._tracing.function import Traced, name_of, positional_names
 
 __all__ = ["check_arguments", "check_results", "check_specs", "check_sums"]
 
@@ -77,10 +76,7 @@ def check_sums(
 
 def _parameter(fun: Callable[..., Any], position: int) -> str:
     """The parameter of a function that a positional argument is bound to, for messages."""
-    try:
-        names = list(inspect.signature(fun).parameters)
-    except (TypeError, ValueError):
-        return ""
+    names = positional_names(fun)
     return f", the argument {names[position]!r} of {name_of(fun)}," if position < len(names) else ""
 
 

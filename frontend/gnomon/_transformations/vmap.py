@@ -20,6 +20,7 @@ from gnomon._tracing.function import (
     described,
     name_of,
     output_leaves,
+    positional_names,
     trace_function,
     with_avals,
 )
@@ -132,7 +133,7 @@ class _Arguments:
             None if axis is None else _axis_of(leaf, axis, name_of(fun))
             for leaf, axis in zip(self.leaves, wanted, strict=True)
         ]
-        self.size = _axis_size(self.leaves, axes, axis_size, name_of(fun), self._tree)
+        self.size = _axis_size(self.leaves, axes, axis_size, fun, self._tree)
         self.places = {i: axis for i, axis in enumerate(axes) if axis is not None}
 
     def mapped_leaves(self) -> list[Any]:
@@ -317,34 +318,42 @@ def _axis_of(leaf: Any, axis: int, name: str) -> int:
 
 
 def _axis_size(
-    leaves: list[Any], axes: list[int | None], given: int | None, name: str, tree: Any
+    leaves: list[Any],
+    axes: list[int | None],
+    given: int | None,
+    fun: Callable[..., Any],
+    tree: Any,
 ) -> int:
     sizes = {leaf.shape[a] for leaf, a in zip(leaves, axes, strict=True) if a is not None}
     if given is not None:
         sizes.add(given)
     if not sizes:
         raise ValueError(
-            f"vmap of {name} must have at least one non-None value in in_axes, or axis_size"
+            f"vmap of {name_of(fun)} must have at least one non-None value in in_axes, or axis_size"
         )
     if len(sizes) > 1:
         paths = tree_util.tree_flatten_with_path(tree_util.tree_unflatten(tree, leaves))[0]
         lines = [
-            f"  {_argument_name(path)} has shape {leaf.shape}, mapped axis {a} of size "
+            f"  {_argument_name(path, fun)} has shape {leaf.shape}, mapped axis {a} of size "
             f"{leaf.shape[a]}"
             for (path, leaf), a in zip(paths, axes, strict=True)
             if a is not None
         ]
         extra = [f"  axis_size is {given}"] if given is not None else []
         raise ValueError(
-            f"vmap of {name} got inconsistent sizes for array axes to be mapped:\n"
+            f"vmap of {name_of(fun)} got inconsistent sizes for array axes to be mapped:\n"
             + "\n".join(lines + extra)
         )
     size: int = as_size(next(iter(sizes)))
     return size
 
 
-def _argument_name(path: tuple[Any, ...]) -> str:
-    kind, *rest = path
+def _argument_name(path: tuple[Any, ...], fun: Callable[..., Any]) -> str:
+    kind, argument, *rest = path
+    below = tree_util.keystr(tuple(rest))
     if kind.idx == 1:
-        return f"keyword argument {tree_util.keystr(tuple(rest))}"
-    return f"argument {rest[0].idx}{tree_util.keystr(tuple(rest[1:]))}"
+        return f"the argument {argument.key}{below}"
+    known = positional_names(fun)
+    if argument.idx < len(known):
+        return f"the argument {known[argument.idx]}{below}"
+    return f"argument {argument.idx}{below}"

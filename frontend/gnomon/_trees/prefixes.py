@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import optree
@@ -14,7 +14,15 @@ from gnomon._trees.registry import (
     flatten_node_with_keys,
 )
 
-__all__ = ["HOLE", "IsLeaf", "Mismatch", "broadcast_prefix", "difference", "structure_mismatch"]
+__all__ = [
+    "HOLE",
+    "IsLeaf",
+    "Mismatch",
+    "broadcast_prefix",
+    "difference",
+    "difference_of_structures",
+    "structure_mismatch",
+]
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -54,7 +62,9 @@ def _mismatch(path: KeyPath, prefix: Any, full: Any, is_leaf: IsLeaf) -> Mismatc
         keys = {key.key for key, _ in pairs}
         other_keys = {key.key for key, _ in others}
         if keys != other_keys:
-            return path, _described(prefix), _described(full)
+            names = type(prefix).__name__, type(full).__name__
+            here, there = keys - other_keys, other_keys - keys
+            return path, _with_keys(names[0], here, there), _with_keys(names[1], there, here)
         by_key = {key.key: child for key, child in others}
         others = [(key, by_key[key.key]) for key, _ in pairs]
     elif len(pairs) != len(others):
@@ -80,20 +90,46 @@ def _described(tree: Any) -> str:
     if tree is HOLE:
         return "a leaf"
     name = type(tree).__name__
-    article = "an" if name[0].lower() in "aeiou" else "a"
     if _is_leaf(tree):
         return f"a leaf of type {name}"
     if isinstance(tree, dict):
-        keys = ", ".join(repr(key) for key in tree)
-        return f"{article} {name} with keys {keys}" if tree else f"an empty {name}"
+        return f"{_article(name)} {name} with keys {_listed(tree)}" if tree else f"an empty {name}"
     children, _ = flatten_node(tree)
-    return f"{article} {name} of {len(children)}"
+    return f"{_article(name)} {name} of {len(children)}"
+
+
+def _with_keys(name: str, own: set[Any], missing: set[Any]) -> str:
+    """A description of a dictionary that has some keys that another one has not, or lacks some."""
+    has, keys = ("with", own) if own else ("without", missing)
+    return f"{_article(name)} {name} {has} {_listed(sorted(keys, key=repr))}"
+
+
+def _listed(keys: Iterable[Any]) -> str:
+    return ", ".join(map(repr, keys))
+
+
+def _article(name: str) -> str:
+    return "an" if name[0].lower() in "aeiou" else "a"
 
 
 def difference(found: Mismatch, one: str, other: str) -> str:
     """A description of a mismatch between trees that the message calls ``one`` and ``other``."""
     path, first, second = found
     return f"at {keystr(path) or 'the root'}, {first} in {one} against {second} in {other}"
+
+
+def difference_of_structures(one: Any, other: Any, one_name: str, other_name: str) -> str:
+    """Where two unequal structures (`PyTreeDef`) differ, with the names of both in the message."""
+    try:
+        first, second = (tree.unflatten([HOLE] * tree.num_leaves) for tree in (one, other))
+    except Exception:  # a class of the user that takes only arrays
+        return f"{one} in {one_name} against {other} in {other_name}"
+    if (found := structure_mismatch(first, second)) is not None:
+        return difference(found, one_name, other_name)
+    if (found := structure_mismatch(second, first)) is not None:
+        path, there, here = found
+        return difference((path, here, there), one_name, other_name)
+    return f"static data of nodes differ between {one_name} and {other_name}"
 
 
 def broadcast_prefix(

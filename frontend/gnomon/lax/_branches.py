@@ -23,6 +23,7 @@ from gnomon._tracing.function import (
     with_avals,
 )
 from gnomon._tracing.trace import concrete_value
+from gnomon._trees.prefixes import difference_of_structures
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.types import is_floating, is_integer
@@ -160,12 +161,16 @@ def _check_branches(
     what: str, branches: Sequence[Callable[..., Any]], traced: Sequence[Traced]
 ) -> None:
     first = traced[0]
-    for branch, other in zip(branches[1:], traced[1:], strict=True):
-        names = f"{name_of(branches[0])} and {name_of(branch)}"
+    labels = [f"branches[{i}]" for i in range(len(branches))]
+    if what == "cond":
+        labels = ["false_fun", "true_fun"]
+    called = [f"{label} ({name_of(f)})" for label, f in zip(labels, branches, strict=True)]
+    for name, other in zip(called[1:], traced[1:], strict=True):
+        names = f"{called[0]} and {name}"
         if other.tree != first.tree:
             raise TypeError(
-                f"{what} branches must have the same output structure; {names} return "
-                f"{first.tree} and {other.tree}"
+                f"{what} branches must have the same output structure: "
+                + difference_of_structures(first.tree, other.tree, called[0], name)
             )
         different = []
         for i, (a, b) in enumerate(zip(first.avals, other.avals, strict=True)):

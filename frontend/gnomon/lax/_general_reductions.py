@@ -22,6 +22,7 @@ from gnomon._tracing.bind import bind
 from gnomon._tracing.function import check_callable, trace_function
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon._transformations.vmap import vmap
+from gnomon._trees.prefixes import difference_of_structures
 from gnomon.dialects.body import Body, operands_of
 from gnomon.dialects.combinators import highest, lowest
 from gnomon.dialects.emit import ops
@@ -121,8 +122,8 @@ def _trees(what: str, operands: Any, init_values: Any) -> tuple[Arrays, Arrays, 
     inits, init_tree = tree_util.tree_flatten(init_values)
     if tree != init_tree:
         raise ValueError(
-            f"lax.{what}: operands must have the same tree structure as init_values: {tree} and "
-            f"{init_tree}"
+            f"lax.{what}: operands must have the same tree structure as init_values: "
+            + difference_of_structures(tree, init_tree, "operands", "init_values")
         )
     if not leaves:
         raise ValueError(f"lax.{what} takes at least one operand")

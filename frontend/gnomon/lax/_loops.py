@@ -27,6 +27,7 @@ from gnomon._tracing.function import (
 )
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon._transformations.vmap import vmap
+from gnomon._trees.prefixes import difference_of_structures
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import TensorType, is_integer
 from gnomon.lax._bodies import captures_first, leaves_of, path_to, trace_body
@@ -40,8 +41,8 @@ def _check_carry(
     """Raise ``TypeError`` unless the body returns a carry of the type that it takes."""
     if in_tree != out_tree:
         raise TypeError(
-            f"{what}: the carry must have the same pytree structure before and after the body; it "
-            f"goes in as {in_tree} and comes out as {out_tree}"
+            f"{what}: the carry must have the same pytree structure before and after the body: "
+            + difference_of_structures(in_tree, out_tree, "the carry", "the body's result")
         )
     different = [
         f"  carry{path_to(in_tree, i)} is {a} before and {b} after"

@@ -14,9 +14,10 @@ import numpy as np
 from gnomon._arrays.annotations import ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap, wrap_like
-from gnomon._diagnostics.errors import GnomonTypeError
+from gnomon._diagnostics.errors import ConcretizationTypeError, GnomonTypeError
 from gnomon._tracing.bind import as_operand, bind
 from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import is_tracer
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import as_size, exceeds
 from gnomon.dialects.types import (
@@ -205,8 +206,11 @@ def as_shape(function: str, shape: ShapeLike) -> tuple[int, ...]:
     try:
         sizes = tuple(as_size(n) for n in as_tuple(shape))
     except (TypeError, AttributeError) as error:
-        if isinstance(error, GnomonTypeError):  # a size is traced, and this error says so
-            raise
+        if isinstance(error, GnomonTypeError):
+            traced = next((n for n in as_tuple(shape) if is_tracer(n)), shape)
+            raise ConcretizationTypeError(
+                traced, f"It is in the shape given to {function}, which is part of the program."
+            ) from None
         raise TypeError(
             f"{function}: a shape must be an int or a sequence of ints, got {_shown(shape)}"
         ) from error

@@ -17,6 +17,7 @@ import gnomon.numpy as gnp
 from gnomon import lax, tree_util
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._trees.prefixes import difference_of_structures
 from gnomon.dialects.types import is_complex
 from gnomon.flatten_util import ravel_pytree
 from gnomon.numpy._arguments import as_array
@@ -176,7 +177,8 @@ def _solved(
     structures = tree_util.tree_structure(x0), tree_util.tree_structure(b)
     if structures[0] != structures[1]:
         raise ValueError(
-            f"x0 and b must have matching tree structure: {structures[0]} vs {structures[1]}"
+            "x0 and b must have matching tree structure: "
+            + difference_of_structures(*structures, "x0", "b")
         )
     shapes = [[x.shape for x in tree_util.tree_leaves(tree)] for tree in (x0, b)]
     if shapes[0] != shapes[1]:
