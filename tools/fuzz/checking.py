@@ -303,7 +303,7 @@ KNOWN = (
     ),
     Known(
         "jax values",
-        r"\b\w+\.log_ndtr(?=\()",
+        r"\b(\w+\.log_ndtr|stats\.norm\.logcdf)(?=\()",
         "",
         "JAX's log_ndtr loses digits between 2 and 5, as the logarithm of a number near 1, "
         "and in f64 below -20, where its series has few terms",

@@ -247,6 +247,10 @@ REPRODUCERS = {
     "sums": Reproducer(gnp.sum, (np.full(1 << 22, 0.1, f32),), 50.0, PORTABLE),
     "sums-on-cores": Reproducer(lambda x: gnp.sum(x * x), (np.full(1 << 22, 0.1, f32),), 1.0),
     "cumulative-sums": Reproducer(gnp.cumsum, (np.full(1_000_000, 1e-6, f32),), 1e-5),
+    "cumulative-bfloat16": Reproducer(
+        lambda x: (lax.cumsum(x, 1, True) - lax.cumsum(x, 1, True)[::-1])[1],
+        (np.full((3, 8), 1.7, gnp.bfloat16),),
+    ),
     "positions-of-extrema": Reproducer(
         lambda x: gnp.argmin(x, 1),
         (np.random.default_rng(0).standard_normal((1000, 1000), f32),),
