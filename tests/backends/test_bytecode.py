@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gnomon as gn
@@ -124,5 +126,8 @@ def check_artifact(
     )
     with pytest.raises(gr.ArtifactDamagedError, match=f"{path}: "):
         gn.load(path)["f"].call_flat([[[0.0] * 4] * 3, [[0.0] * 5] * 4])
+    exported = gn.export.export(gn.jit(lambda x: x + 1))(np.zeros(3, np.float32))
+    with pytest.raises(BytecodeError):
+        replace(exported, _portable={"cpu": damaged}).mlir_module()
     assert main(["inspect", f"{path}:f"]) == 1
     assert f"{path}:f: " in capsys.readouterr().err
