@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import itertools
 import os
 import re
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NoReturn
 
 import gnomon
 from gnomon.backends.errors import (
@@ -60,14 +62,40 @@ docs/driver.md has a transcript of each command.
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that names the word that a misspelt one may stand for."""
+
+    def error(self, message: str) -> NoReturn:
+        words = re.findall(r"invalid choice: '([^']*)'|(--[\w-]+)", message.partition("(")[0])
+        for word in filter(None, itertools.chain.from_iterable(words)):
+            known = [name for name in _names(self) if name.startswith("-") == word.startswith("-")]
+            near = difflib.get_close_matches(word, known, 1)
+            if near and near != [word]:
+                message = message.partition(" (choose from")[0]
+                message += f"; did you mean {near[0]!r}?"
+        super().error(message)
+
+
+def _names(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The options and choices of a parser, and the options of its commands."""
+    yield from parser._option_string_actions
+    for action in parser._actions:
+        yield from map(str, action.choices or ())
+        if isinstance(action.choices, dict):
+            for command in action.choices.values():
+                yield from command._option_string_actions
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gnomon",
         description="The gnomon compiler driver.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    version = f"gnomon {gnomon.__version__}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(
@@ -282,6 +310,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["opt"]:
         return opt_main(given[1:])
+    if not given:
+        make_parser().print_help()
+        return Status.SUCCESS
     options = make_parser().parse_args(_with_values(given))
     try:
         with gnomon.enable_x64() if getattr(options, "x64", False) else nullcontext():

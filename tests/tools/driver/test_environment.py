@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import gnomon as gn
 from gnomon.backends.cache import ExecutableCache
 from gnomon.backends.iree.targets import target_names
 from gnomon.tools.driver import main
@@ -158,7 +159,7 @@ def test_scripts_name_every_command_and_option(shell: str) -> None:
 
 
 def test_the_command_line_is_checked_and_explained(capsys: Capture) -> None:
-    for arguments in ([], ["nothing"], ["compile"], ["compile", "a.py:f", "--vmap=x y"]):
+    for arguments in (["nothing"], ["compile"], ["compile", "a.py:f", "--vmap=x y"]):
         with pytest.raises(SystemExit) as raised:
             main(arguments)
         assert raised.value.code == 2
@@ -168,6 +169,29 @@ def test_the_command_line_is_checked_and_explained(capsys: Capture) -> None:
             main([*name, "--help"])
         assert raised.value.code == 0
         assert "usage: gnomon" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("compil a.py:f", "compile"),
+        ("cache lst", "list"),
+        ("compile a.py:f --targt cpu", "--target"),
+        ("run a.gnm --jsn", "--json"),
+    ],
+)
+def test_misspelt_words(line: str, meant: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(line.split())
+    assert capsys.readouterr().err.endswith(f"; did you mean {meant!r}?\n")
+
+
+def test_no_command_and_the_version(capsys: Capture) -> None:
+    assert main([]) == 0
+    assert "exit status:" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as raised:
+        main(["--version"])
+    assert raised.value.code == 0 and gn.__version__ in capsys.readouterr().out
 
 
 def test_it_is_a_module_and_ends_silently_when_its_reader_is_gone() -> None:
