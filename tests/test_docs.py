@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from types import ModuleType
 
+from gnomon._config.options import OPTIONS, WITHOUT_EFFECT
+
 DOCS = Path(__file__).parent.parent / "docs"
 
 
@@ -45,6 +47,15 @@ def contents(index: Path) -> list[str]:
     blocks = re.findall(r"```\{toctree\}\n(.*?)```", index.read_text(), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     return [line for line in lines if line and not line.startswith(":")]
+
+
+def test_the_page_of_options_has_every_option() -> None:
+    rows = [
+        *(f"| `{name}` | `{o.default!r}` | {o.doc} |" for name, o in OPTIONS.items()),
+        *(f"| `{name}` | {reason} |" for name, reason in WITHOUT_EFFECT.items()),
+    ]
+    page = (DOCS / "options.md").read_text().splitlines()
+    assert [line for line in page if line.startswith("| `")] == rows
 
 
 def test_the_contents_list_every_page() -> None:

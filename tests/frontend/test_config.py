@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +39,52 @@ def test_unknown_names_and_values_are_refused() -> None:
     with pytest.raises(ValueError, match="'standard', 'strict'"):
         numpy_dtype_promotion("loose").__enter__()
     assert config.x64 is False
+
+
+def test_misspelt_names_are_answered_by_the_right_one() -> None:
+    for name in ("gnomon_enable_x46", "jax_enable_x46"):
+        with pytest.raises(AttributeError, match="did you mean gnomon_enable_x64"):
+            config.update(name, True)
+
+
+def test_options_of_jax_without_effect_take_any_value() -> None:
+    config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    assert config.jax_persistent_cache_min_compile_time_secs == 0.5
+    assert config.jax_softmax_custom_jvp is None
+    config.update("jax_platform_name", "cpu")
+    assert config.platforms == ("cpu",)
+    config.update("jax_platform_name", None)
+
+
+CACHED = """
+import os, sys
+from pathlib import Path
+import gnomon as gn
+def files(): return sum(1 for p in Path(sys.argv[1]).rglob("*") if p.is_file())
+gn.jit(lambda x: x * 3 + 1)(2.0)
+assert files(), "JAX_COMPILATION_CACHE_DIR"
+gn.config.update("jax_compilation_cache_dir", sys.argv[2])
+gn.config.update("jax_compilation_cache_max_size", -1)
+gn.jit(lambda x: x * 3 + 2)(2.0)
+before = files()
+assert any(Path(sys.argv[2]).rglob("*")) and os.environ["GNOMON_CACHE_DIR"] == sys.argv[2]
+gn.config.update("jax_compilation_cache_dir", sys.argv[1])
+gn.config.update("jax_enable_compilation_cache", False)
+gn.jit(lambda x: x * 3 + 3)(2.0)
+assert files() == before
+"""
+
+
+def test_options_of_the_cache(tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GNOMON_CACHE")}
+    environment["JAX_COMPILATION_CACHE_DIR"] = str(folders[0])
+    program = [sys.executable, "-c", CACHED, *map(str, folders)]
+    subprocess.run(program, env=environment, check=True)
+    with pytest.raises(ValueError, match="the path of a folder or None, got 3"):
+        config.update("jax_compilation_cache_dir", 3)
+    with pytest.raises(ValueError, match="a number of bytes or -1, got 'much'"):
+        config.update("jax_compilation_cache_max_size", "much")
 
 
 def test_contexts_nest_and_restore_the_state() -> None:

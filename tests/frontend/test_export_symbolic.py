@@ -402,6 +402,12 @@ def check_results(found: dict[str, Any], expected: dict[str, Any], values: Any) 
             assert_near(np.asarray(a), b, 64, scale=scale, message=what)
 
 
+def test_shapes_of_convolutions_of_symbolic_sizes() -> None:
+    b, h = export.symbolic_shape("b, h", constraints=["h >= 4"])
+    shape = lax.conv_shape_tuple((b, 3, h, 8), (4, 3, 3, 3), (1, 1), ((1, 1), (1, 1)), 1)
+    assert shape == (b, 4, h, 8)
+
+
 def test_programs() -> None:
     """One program agrees with JAX at every size, also after serialization."""
     calls = {}

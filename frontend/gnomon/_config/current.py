@@ -62,6 +62,9 @@ class Config(threading.local):
       no_collectives: the axes of meshes over which programs must not communicate.
       default_device: a device, the name of a platform, or None.
       num_cpu_devices: the number of CPU devices.
+      compilation_cache_dir, enable_compilation_cache, compilation_cache_max_size: the values that
+        were set here; the variables of the environment that `gnomon.backends.cache` names hold
+        those in force.
       platforms: the names of the platforms in use, the default one first, or None.
       placed_somewhere: in some thread the default device is not the host, or a mesh is set; read
         from the class.
@@ -107,6 +110,9 @@ class Config(threading.local):
     guards_somewhere: bool
     default_device: Any
     num_cpu_devices: int
+    compilation_cache_dir: str | None
+    enable_compilation_cache: bool
+    compilation_cache_max_size: int
     platforms: tuple[str, ...] | None
     mesh_context: tuple[Any, Any, Any] = (None, None, None)
     placed_somewhere: bool
@@ -157,6 +163,8 @@ class Config(threading.local):
                 platforms.set_host_device_count(parsed)
             if option.attribute == "logging_level":
                 set_logging_level(parsed)
+            if option.variable:
+                _export(option, parsed)
             setattr(Config, option.attribute, parsed)
             if option.attribute == "transfer_guard":
                 for each in _GUARDS:
@@ -165,7 +173,8 @@ class Config(threading.local):
 
     def read(self, name: str) -> Any:
         """The current value of an option, by the name that `update` takes."""
-        return getattr(self, option_of(name).attribute)
+        option = option_of(name)
+        return getattr(self, option.attribute, option.default)
 
     @property
     def x64_enabled(self) -> bool:
@@ -292,7 +301,18 @@ def _derived(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _export(option: Option, value: Any) -> None:
+    """Set the environment variable that holds the value of an option."""
+    if value is None:
+        os.environ.pop(option.variable, None)
+    else:
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        os.environ[option.variable] = str(sys.maxsize) if text == "-1" else text
+
+
 def _from_environment(name: str, option: Option) -> Any:
+    if option.variable and option.variable in os.environ:
+        return option.default  # it is read where it is used
     # JAX_PLATFORMS is ignored: it is meant for JAX, which has other platforms.
     for prefix in PREFIXES[:1] if name == "platforms" else PREFIXES:
         variable = f"{prefix}{name}".upper()
@@ -303,7 +323,10 @@ def _from_environment(name: str, option: Option) -> Any:
 
 
 for _name, _entry in OPTIONS.items():
-    setattr(Config, _entry.attribute, _from_environment(_name, _entry))
+    _value = _from_environment(_name, _entry)
+    setattr(Config, _entry.attribute, _value)
+    if _entry.variable and _value != _entry.default:
+        _export(_entry, _value)
 
 platforms.set_host_device_count(Config.num_cpu_devices)
 if Config.logging_level is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 from gnomon._config.logs import LEVELS
 from gnomon.dialects.dot_algorithm import PRESETS
 
-__all__ = ["OPTIONS", "PREFIXES", "Option", "option_of"]
+__all__ = ["OPTIONS", "PREFIXES", "WITHOUT_EFFECT", "Option", "option_of"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class Option:
 
     The value is one of ``choices``, or what ``check`` returns, or else True or False. ``steers``
     tells whether the option affects traced programs: if so, they are not reused when it changes.
+    ``variable`` is an environment variable that holds the value instead, so that the processes that
+    this one starts see it.
     """
 
     attribute: str
@@ -26,6 +30,7 @@ class Option:
     choices: tuple[str, ...] = ()
     check: Callable[[str, Any], Any] | None = None
     steers: bool = True
+    variable: str = ""
 
     @property
     def is_boolean(self) -> bool:
@@ -85,6 +90,24 @@ def _platforms(name: str, value: Any) -> tuple[str, ...] | None:
         )
     names = tuple(part.strip() for part in (value or "").split(",") if part.strip())
     return names or None
+
+
+def _folder(name: str, value: Any) -> str | None:
+    """Check the path of a folder, or None."""
+    if value is not None and not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"config option {name} takes the path of a folder or None, got {value!r}")
+    return os.fspath(value) if value else None
+
+
+def _bytes(name: str, value: Any) -> int:
+    """Check a number of bytes; -1 means any number."""
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = -2
+    if count < -1 or isinstance(value, (bool, float)):
+        raise ValueError(f"config option {name} takes a number of bytes or -1, got {value!r}")
+    return count
 
 
 def _count(name: str, value: Any) -> int:
@@ -301,6 +324,29 @@ OPTIONS: dict[str, Option] = {
         check=_count,
         steers=False,
     ),
+    "compilation_cache_dir": Option(
+        "compilation_cache_dir",
+        None,
+        "the folder of the cache of compiled programs; None means the user's cache folder",
+        check=_folder,
+        steers=False,
+        variable="GNOMON_CACHE_DIR",
+    ),
+    "enable_compilation_cache": Option(
+        "enable_compilation_cache",
+        True,
+        "compiled programs are kept on disk",
+        steers=False,
+        variable="GNOMON_CACHE",
+    ),
+    "compilation_cache_max_size": Option(
+        "compilation_cache_max_size",
+        2 << 30,
+        "the most bytes of the cache on disk; -1 means any number",
+        check=_bytes,
+        steers=False,
+        variable="GNOMON_CACHE_MAX_BYTES",
+    ),
     "platforms": Option(
         "platforms",
         None,
@@ -308,13 +354,38 @@ OPTIONS: dict[str, Option] = {
         check=_platforms,
     ),
 }
+# JAX's options that programs set, which mean nothing here; they take any value.
+WITHOUT_EFFECT = {
+    "captured_constants_warn_bytes": "constants of a program are not copied into it",
+    "compilation_cache_include_metadata_in_key": "the key of the cache never has line numbers",
+    "cpu_enable_async_dispatch": "calls on the CPU return when the result is there",
+    "cuda_visible_devices": "`CUDA_VISIBLE_DEVICES` selects CUDA devices",
+    "enable_pgle": "programs are not compiled again after a profile",
+    "include_full_tracebacks_in_locations": "locations have the user's line",
+    "persistent_cache_enable_xla_caches": "there are no caches of XLA",
+    "persistent_cache_min_compile_time_secs": "the cache on disk keeps every program",
+    "persistent_cache_min_entry_size_bytes": "the cache on disk keeps every program",
+    "pprint_use_color": "text of programs has no colors",
+    "raise_persistent_cache_errors": "a cache that fails is a warning",
+    "softmax_custom_jvp": "the derivative of softmax does not overflow either way",
+    "use_shardy_partitioner": "shardings are those of Shardy",
+}
+_ALIASES = {"platform_name": "platforms"}
 PREFIXES = ("gnomon_", "jax_")
 
 
 def option_of(name: str) -> Option:
     for prefix in PREFIXES:
-        option = OPTIONS.get(name.removeprefix(prefix)) if name.startswith(prefix) else None
-        if option is not None:
-            return option
-    known = ", ".join(f"gnomon_{n}" for n in OPTIONS)
-    raise AttributeError(f"unrecognized config option: {name} (there are {known})")
+        if name.startswith(prefix):
+            short = name.removeprefix(prefix)
+            if short in WITHOUT_EFFECT:
+                return Option(short, None, WITHOUT_EFFECT[short], check=lambda _, value: value)
+            if (option := OPTIONS.get(_ALIASES.get(short, short))) is not None:
+                return option
+    known = [f"gnomon_{n}" for n in OPTIONS]
+    wanted = f"gnomon_{name.removeprefix('gnomon_').removeprefix('jax_')}"
+    near = difflib.get_close_matches(wanted, known, 1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise AttributeError(
+        f"unrecognized config option: {name}{meant} (there are {', '.join(known)})"
+    )
