@@ -26,6 +26,23 @@ def _step(state: Any, scale: Any = 1.0, *, power: int = 2) -> Any:
     return {"a": scale * state["a"] ** power}, state["b"]
 
 
+def test_stages_and_linear_maps_print_their_types() -> None:
+    def line(tree: Any) -> Any:
+        return tree["a"] * 2
+
+    traced = gn.jit(line).trace({"a": gnp.ones(3), "b": 1.0})
+    types = "(float32[3], float32[]) -> (float32[3])"
+    assert repr(traced) == f"<Traced jit of line: {types}>"
+    assert repr(traced.lower()) == f"<Lowered jit of line: {types}>"
+    assert repr(traced.lower().compile()) == f"<Compiled jit of line: {types}>"
+    many = gn.jit(lambda xs: xs[0]).trace([1] * 9)
+    assert "int32[], 3 more) -> (int32[])" in repr(many)
+    assert (
+        repr(gn.linearize(gnp.sum, gnp.ones(3))[1]) == "<Pushforward: (float32[3]) -> (float32[])>"
+    )
+    assert repr(gn.vjp(gnp.sum, gnp.ones(3))[1]) == "<Pullback: (float32[]) -> (float32[3])>"
+
+
 def test_stages_describe_arguments_and_results() -> None:
     options = {"static_argnames": ("power",), "donate_argnums": (0,)}
     ours, theirs = gn.jit(_step, **options), jax.jit(_step, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,17 @@ from gnomon.dialects.sharding_rules import Split, spec_text
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.dialects.types import TensorType
 
-__all__ = ["INVARIANT", "ShapedArray", "explicit_sharding", "shaped_array", "split_alike"]
+__all__ = [
+    "INVARIANT",
+    "ShapedArray",
+    "explicit_sharding",
+    "map_text",
+    "shaped_array",
+    "split_alike",
+]
+
+# The most types of a side that `map_text` lists.
+_LISTED = 6
 
 
 class ShapedArray:
@@ -214,3 +225,14 @@ def split_alike(a: ShapedArray, b: ShapedArray) -> bool:
     return a.explicit is b.explicit or (
         (a.split, a.unreduced, a.reduced) == (b.split, b.unreduced, b.reduced)
     )
+
+
+def map_text(ins: Iterable[ShapedArray], outs: Iterable[ShapedArray]) -> str:
+    """The types of a function's arguments and results, as ``(f32[3], f32[]) -> (f32[3])``."""
+
+    def listed(types: Iterable[ShapedArray]) -> str:
+        texts = list(map(str, types))
+        more = [f"{len(texts) - _LISTED} more"] if len(texts) > _LISTED else []
+        return f"({', '.join([*texts[:_LISTED], *more])})"
+
+    return f"{listed(ins)} -> {listed(outs)}"

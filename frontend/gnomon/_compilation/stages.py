@@ -11,7 +11,7 @@ import numpy as np
 
 from gnomon import tree_util
 from gnomon._arrays.array import Array
-from gnomon._arrays.aval import ShapedArray, explicit_sharding, shaped_array
+from gnomon._arrays.aval import ShapedArray, explicit_sharding, map_text, shaped_array
 from gnomon._arrays.dtypes import canonicalize_dtype
 from gnomon._sharding.device import Device
 from gnomon._sharding.device_group import place_of_devices
@@ -167,6 +167,11 @@ class Stage:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Stage:
         return self  # It does not change.
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__.removesuffix("Function")
+        types = map_text(map(aval_of, self._call.leaves), self._traced.avals)
+        return f"<{kind} jit of {self._traced.name}: {types}>"
 
     @property
     def in_tree(self) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gnomon import tree_util
 from gnomon._arrays.array import Array
-from gnomon._arrays.aval import ShapedArray
+from gnomon._arrays.aval import ShapedArray, map_text
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import float0
 from gnomon._diagnostics.source_location import user_location
@@ -357,6 +357,9 @@ class Pushforward(_Linear):
         _, _, _, _, directions = _jvp_inputs("the linear function", primals, tangents, ValueError)
         return linear_map.push_forward(self._residuals, directions)
 
+    def __repr__(self) -> str:
+        return f"<Pushforward: {map_text(self._map.in_avals, self._map.out_avals)}>"
+
 
 class Pullback(_Linear):
     """A pullback: it maps a cotangent of the result to cotangents of the arguments."""
@@ -375,6 +378,9 @@ class Pullback(_Linear):
             )
         (cotangent,) = cotangents
         return self._map.pull_back(self._residuals, cotangent)
+
+    def __repr__(self) -> str:
+        return f"<Pullback: {map_text(self._map.out_avals, self._map.in_avals)}>"
 
 
 for _kind in (Pushforward, Pullback):
