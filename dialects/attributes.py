@@ -166,7 +166,7 @@ def _write_dense(array: np.ndarray, stored: np.ndarray, repeated: bool) -> ir.At
     if array.size == 0:
         text = ""
     elif array.dtype == np.bool_:
-        # The hexadecimal form of i1 is bit-packed; the nested list is not.
+        # The hexadecimal form of i1 depends on the version of MLIR; the nested list does not.
         splat = contiguous.all() or not contiguous.any()
         nested = bool(contiguous[0]) if splat else stored.tolist()
         text = str(nested).lower()
@@ -222,8 +222,11 @@ def _parse_dense(text: str) -> np.ndarray:
     if body.startswith('"0x'):
         raw = bytes.fromhex(body[3:-1])
         if dtype == np.bool_:
-            bits = np.frombuffer(raw, np.uint8)
-            flat = np.unpackbits(bits, bitorder="little")[: type_.size].astype(np.bool_)
+            # Older versions of MLIR pack eight elements into a byte; a single byte is a splat.
+            octets = np.frombuffer(raw, np.uint8)
+            is_packed = len(raw) not in (1, type_.size)
+            elements = np.unpackbits(octets, bitorder="little") if is_packed else octets
+            flat = elements[: type_.size].astype(np.bool_)
         else:
             flat = np.frombuffer(raw, dtype)
     else:
