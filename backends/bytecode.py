@@ -18,7 +18,16 @@ from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 if sys.platform != "win32":
     import resource
 
-__all__ = ["MAGIC", "BytecodeError", "read_bytecode", "serve"]
+__all__ = [
+    "MAGIC",
+    "BytecodeError",
+    "RefusedProgramError",
+    "answer",
+    "bound_memory",
+    "parse_bytecode",
+    "read_bytecode",
+    "serve",
+]
 
 MAGIC = b"ML\xefR"
 """The first bytes of bytecode: of a module, or of a portable artifact of StableHLO."""
@@ -32,6 +41,10 @@ class BytecodeError(ValueError):
     """Bytecode that is damaged, or of a version that cannot be read."""
 
 
+class RefusedProgramError(BytecodeError):
+    """A program that is intact, but that the reader refuses."""
+
+
 @functools.cache
 def _reader() -> CompilerProcess:
     return CompilerProcess(serve=f"{__name__}:serve")
@@ -43,23 +56,39 @@ def read_bytecode(data: bytes) -> ir.Module:
     Raises:
       BytecodeError: it cannot be read.
     """
-    timeout_s = _SECONDS + _SECONDS_PER_BYTE * len(data)
-    try:
-        header, text = _reader().request({"flags": []}, data, (), timeout_s)
-    except ProcessDiedError as error:
-        reason = error.diagnostics.strip().split("\n")[0] or _describe_status(error.status)
-        raise BytecodeError(f"the bytecode is damaged: its reader crashed ({reason})") from None
-    except ProcessTimeoutError:
-        raise BytecodeError(
-            f"the bytecode is damaged: it was not read within {timeout_s:.0f} s"
-        ) from None
-    if not header["ok"]:
-        raise BytecodeError(text.decode())
+    text = answer(_reader(), data, "bytecode")
     ensure_context()
     try:
-        return ir.Module.parse(text.decode(), context())
+        return ir.Module.parse(text, context())
     except ir.MLIRError as error:
         raise BytecodeError(f"the bytecode is damaged: {error}") from None
+
+
+def answer(reader: CompilerProcess, data: bytes, kind: str) -> str:
+    """The text with which a child process answers a program.
+
+    Args:
+      reader: the process, whose server answers as `serve` does.
+      data: the program.
+      kind: what the program is, for messages.
+
+    Raises:
+      BytecodeError: it cannot be read.
+    """
+    timeout_s = _SECONDS + _SECONDS_PER_BYTE * len(data)
+    try:
+        header, text = reader.request({"flags": []}, data, (), timeout_s)
+    except ProcessDiedError as error:
+        reason = error.diagnostics.strip().split("\n")[0] or _describe_status(error.status)
+        raise BytecodeError(f"the {kind} is damaged: its reader crashed ({reason})") from None
+    except ProcessTimeoutError:
+        raise BytecodeError(
+            f"the {kind} is damaged: it was not read within {timeout_s:.0f} s"
+        ) from None
+    if not header["ok"]:
+        refused = header.get("refused", False)
+        raise (RefusedProgramError if refused else BytecodeError)(text.decode())
+    return text.decode()
 
 
 def _describe_status(status: int) -> str:
@@ -72,12 +101,9 @@ def _describe_status(status: int) -> str:
 def serve(_: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
     """Answer with the text of a program; called in the child process."""
     ensure_context()
-    _bound_memory(len(data))
+    bound_memory(len(data))
     try:
-        try:
-            module = stablehlo.deserialize_portable_artifact(context(), data)
-        except (ir.MLIRError, RuntimeError, ValueError):
-            module = ir.Module.parse(data, context())
+        module = parse_bytecode(data)
         text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
         return {"ok": True}, str(text).encode()
     except ir.MLIRError as error:
@@ -87,7 +113,16 @@ def serve(_: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
         return {"ok": False}, b"the bytecode is damaged"
 
 
-def _bound_memory(size: int) -> None:
+def parse_bytecode(data: bytes) -> ir.Module:
+    """Parse a portable artifact or a module's bytecode; only for child processes."""
+    try:
+        return stablehlo.deserialize_portable_artifact(context(), data)
+    except (ir.MLIRError, RuntimeError, ValueError):
+        return ir.Module.parse(data, context())
+
+
+def bound_memory(size: int) -> None:
+    """Bound the memory of this process, which reads a program of a size in bytes."""
     if sys.platform == "win32":
         return
     _, most = resource.getrlimit(resource.RLIMIT_AS)

@@ -12,7 +12,7 @@ import numpy as np
 
 from gnomon.backends import profiling
 from gnomon.backends.cache import cache_key, default_cache
-from gnomon.backends.compilation import Artifact, Lowering, Observer, is_verifying
+from gnomon.backends.compilation import Artifact, Observer, is_verifying
 from gnomon.backends.errors import CompilationFailed, CompilerCrashed, ExecutionError
 from gnomon.backends.iree import program_cache
 from gnomon.backends.iree.compiler import (
@@ -41,7 +41,6 @@ from gnomon.backends.iree.program_cache import KnownProgram
 from gnomon.backends.iree.targets import find_target
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import Dimension
 
 if TYPE_CHECKING:
@@ -142,20 +141,6 @@ class IreeBackend:
             artifact.plan = artifact.plan._replace(program_key=key)
             return artifact
         return artifact_of_known(program, *found)
-
-    def lower_stablehlo(self, module: ir.Module) -> Artifact:
-        """The artifact of a StableHLO module, which is not changed.
-
-        No legalization runs, so a program that the compiler rejects or miscompiles stays as it is.
-        """
-        artifact = Lowering(Program(module), keep_stages=True).artifact()
-        code = None
-        if self.target.device:
-            code = device_description.describe_device(module, self.target)
-        artifact.plan = Plan(
-            code.encode() if code is not None else None, self._options(ProgramCost())
-        )
-        return artifact
 
     def lower_for_all_sizes(self, program: Program) -> tuple[Artifact, list[Dimension]]:
         """Lower a program with symbolic dimensions to one that runs for all sizes.

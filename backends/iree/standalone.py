@@ -27,7 +27,6 @@ from gnomon.backends.iree.legalize.order import LEGALIZATIONS
 from gnomon.backends.iree.targets import CPU, CPUS, incompatibility
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
-from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import Dimension
 from gnomon.dialects.types import TensorType
 from gnomon_runtime import artifact as artifacts
@@ -37,7 +36,6 @@ __all__ = [
     "StandaloneModule",
     "compile_standalone",
     "compile_standalone_for_all_sizes",
-    "compile_standalone_stablehlo",
     "level_of_this_machine",
     "load_for_all_sizes",
     "reason_for_refinement",
@@ -110,12 +108,6 @@ def compile_standalone(program: Program, target: str) -> StandaloneModule:
     """
     backend = _backend_of(target)
     return _compiled(backend, backend.lower(program))
-
-
-def compile_standalone_stablehlo(module: ir.Module, target: str) -> StandaloneModule:
-    """Compile a module of StableHLO, which is not rewritten; see `compile_standalone`."""
-    backend = _backend_of(target)
-    return _compiled(backend, backend.lower_stablehlo(module))
 
 
 def compile_standalone_for_all_sizes(

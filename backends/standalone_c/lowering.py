@@ -96,10 +96,6 @@ class CBackend:
             lowering.to_stablehlo()
             return lowering.artifact(plan=_clone(lowering.module))
 
-    def lower_stablehlo(self, module: ir.Module) -> Artifact:
-        """The artifact of a program that is given as StableHLO."""
-        return Lowering(Program(module), keep_stages=True).artifact(plan=_clone(module))
-
 
 def _clone(module: ir.Module) -> Any:
     return module.operation.clone(ip=False)

@@ -17,15 +17,14 @@ import gnomon
 import gnomon_runtime
 from gnomon import export
 from gnomon._compilation.ahead_of_time import closed_program
+from gnomon._export.program_text import program_text
 from gnomon._export.saving import platform_of_target
-from gnomon.backends.bytecode import BytecodeError, read_bytecode
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.iree.standalone import reason_for_refinement
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.dialects.types import TensorType
 from gnomon.tools.driver.errors import DriverError
-from gnomon.tools.driver.mlir import lower_for
 from gnomon.tools.driver.programs import (
     Leaf,
     LoweredProgram,
@@ -61,8 +60,6 @@ class ArtifactProgram:
       path: the path as the user wrote it.
       name: the name of the function.
       arguments, results: a leaf for each array.
-      is_stablehlo: whether the function was StableHLO from the start, without a program in the
-        gnomon dialect.
     """
 
     def __init__(self, path: str) -> None:
@@ -74,7 +71,6 @@ class ArtifactProgram:
         except KeyError as error:
             raise DriverError(str(error.args[0])) from None
         self.name = self.entry.name
-        self.is_stablehlo = not self.entry.sections["program"]
         self.leaves: list[Any] = [None] * len(self.entry.inputs)
         self.arguments = [
             Leaf(_argument_name(path, self.entry.parameters), _type_of(type_))
@@ -89,30 +85,23 @@ class ArtifactProgram:
         """The function lowered for a target, from the program in the artifact."""
         compiler, rest = compiler_of(target)
         artifact = self.artifact_for(compiler, platform_of_target(target))
-        return LoweredProgram(target, compiler, rest, artifact, self.is_stablehlo)
+        return LoweredProgram(target, compiler, rest, artifact)
 
     def artifact_for(self, compiler: Any, platform: str = "cpu") -> Artifact:
         """The function lowered by a backend, from the program in the artifact."""
-        known = self.entry.sections["program"]
+        known = {**self.entry.sections["program"], **self.entry.sections["portable"]}
         if not known:
-            return self._lower_portable(compiler)
-        text = self._artifact.program(
-            self.name, platform if platform in known else next(iter(known))
-        )
-        weights = [gnomon.numpy.asarray(self._artifact.weight(w)) for w in self.entry.weights]
-        program = closed_program(text.decode(), weights)
-        artifact: Artifact = compiler.lower(program, keep_stages=True)
-        return artifact
-
-    def _lower_portable(self, compiler: Any) -> Artifact:
-        """Lower a function that was StableHLO from the start."""
-        if not self.entry.sections["portable"]:
             raise DriverError(f"{self.path}: the artifact holds compiled modules only")
         try:
-            module = read_bytecode(self._artifact.portable(self.name))
-        except BytecodeError as error:
+            text = program_text(
+                self._artifact, self.entry, platform if platform in known else next(iter(known))
+            )
+        except gnomon_runtime.ArtifactError as error:
             raise DriverError(f"{self.path}: {error}") from error
-        return lower_for(compiler, Program(module), True)
+        weights = [gnomon.numpy.asarray(self._artifact.weight(w)) for w in self.entry.weights]
+        program = closed_program(text, weights)
+        artifact: Artifact = compiler.lower(program, keep_stages=True)
+        return artifact
 
     def caller(self, device: str | None) -> Callable[[Sequence[Any]], list[Any]]:
         """A function that runs the artifact's module for this machine, compiling it if missing."""

@@ -56,7 +56,7 @@ Files = dict[str, bytes]
 
 def emitted_by(lowered: LoweredProgram) -> list[str]:
     """The values of --emit that a target supports."""
-    stages = ["stablehlo"] if lowered.is_stablehlo else list(STAGES)
+    stages = list(STAGES)
     if isinstance(lowered.backend, IreeBackend):
         in_c = list(C_KINDS) if is_for_processors(lowered.target) else []
         return [*stages, "vhlo", *code_kinds(lowered.backend.target), *in_c, "vmfb"]
@@ -66,7 +66,6 @@ def emitted_by(lowered: LoweredProgram) -> list[str]:
 def _emit(lowered: LoweredProgram, kind: str, debug_info: bool) -> Files:
     """The files of one kind."""
     if kind in STAGES:
-        # Raises the error that says why there is no such stage.
         text = lowered.text(kind, debug_info=debug_info)
         return {"": text.encode()}
     known = emitted_by(lowered)

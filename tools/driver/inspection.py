@@ -15,7 +15,7 @@ from gnomon.tools.driver.diagnostics import Place
 from gnomon.tools.driver.emission import STAGES
 from gnomon.tools.driver.errors import ComparisonError
 from gnomon.tools.driver.opening import AnyProgram, is_function, open_program
-from gnomon.tools.driver.programs import Leaf, LoweredProgram, Request
+from gnomon.tools.driver.programs import Leaf, Request
 from gnomon.tools.driver.progress import progress
 from gnomon.tools.driver.requests import request_of
 from gnomon.tools.driver.tables import columns, size
@@ -57,16 +57,11 @@ def count_lines(text: str) -> Counter[tuple[str, int]]:
     return found
 
 
-def _stages(lowered: LoweredProgram) -> tuple[str, ...]:
-    return ("stablehlo",) if lowered.is_stablehlo else STAGES
-
-
 def describe(program: AnyProgram, target: str) -> dict[str, Any]:
     """The facts about a program, for JSON."""
     lowered = program.lower(target)
     cost = lowered.artifact.cost
-    last = "stablehlo" if lowered.is_stablehlo else "gnomon"
-    lines = count_lines(lowered.text(last, debug_info=True))
+    lines = count_lines(lowered.text("gnomon", debug_info=True))
 
     def leaves(given: list[Leaf]) -> list[dict[str, Any]]:
         return [{"name": leaf.name, "type": str(leaf.type)} for leaf in given]
@@ -76,15 +71,14 @@ def describe(program: AnyProgram, target: str) -> dict[str, Any]:
         "target": target,
         "arguments": leaves(program.arguments),
         "results": leaves(program.results),
-        "ops": {stage: dict(count_ops(lowered.text(stage))) for stage in _stages(lowered)},
+        "ops": {stage: dict(count_ops(lowered.text(stage))) for stage in STAGES},
         "lines": [
             {"file": file, "line": line, "ops": count}
             for (file, line), count in sorted(lines.items())
         ],
         "portable_bytes": len(lowered.artifact.portable),
+        "cost": cost.analysis(),
     }
-    if not lowered.is_stablehlo:
-        facts["cost"] = cost.analysis()
     return facts
 
 

@@ -83,14 +83,12 @@ class LoweredProgram:
       backend: the backend that compiles for the target.
       rest: the part of the name after the platform.
       artifact: the portable artifact, with the texts of the stages.
-      is_stablehlo: whether the program was StableHLO from the start.
     """
 
     target: str
     backend: Any
     rest: str
     artifact: Artifact
-    is_stablehlo: bool = False
 
     @functools.cached_property
     def executable(self) -> Any:
@@ -105,11 +103,6 @@ class LoweredProgram:
 
     def text(self, stage: str, *, debug_info: bool = False) -> str:
         """A stage as text: ``traced``, ``gnomon``, ``legalized`` or ``stablehlo``."""
-        if self.is_stablehlo and stage != "stablehlo":
-            raise DriverError(
-                f"the program is StableHLO, which has no stage {stage!r}: only programs in Python "
-                "or in the gnomon dialect have stages before StableHLO"
-            )
         text = getattr(self.artifact.stages, {"gnomon": "expanded"}.get(stage, stage))
         return str(text.located if debug_info else text.plain)
 
@@ -149,8 +142,6 @@ class PythonProgram:
       fun: the transformed function.
       arguments: a leaf for each array.
     """
-
-    is_stablehlo = False
 
     def __init__(self, request: Request, head: str, name: str) -> None:
         self.path = request.path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from gnomon.backends import platforms
@@ -17,8 +16,8 @@ __all__ = ["load"]
 
 _artifacts: Any = Deferred("gnomon_runtime.artifact")
 _errors: Any = Deferred("gnomon_runtime.errors")
-_bytecode: Any = Deferred("gnomon.backends.bytecode")
 _machine: Any = Deferred("gnomon_runtime.machine")
+_program_text: Any = Deferred("gnomon._export.program_text")
 _running: Any = Deferred("gnomon_runtime.running")
 _deserialization: Any = Deferred("gnomon._export.deserialization")
 _saving: Any = Deferred("gnomon._export.saving")
@@ -34,8 +33,8 @@ def load(
 ) -> LoadedArtifact:
     """Load an artifact; functions without a module for this machine are compiled when called.
 
-    They are compiled from the program in gnomon's dialect. If that is of another version, they
-    are compiled from the portable StableHLO artifact, with a warning.
+    They are compiled from the program in gnomon's dialect. If that is of another version, the
+    portable StableHLO artifact is raised to this version of the dialect and compiled.
 
     Args:
       path: the path of the file.
@@ -81,24 +80,16 @@ def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
         module = _machine.choose_module(artifact, entry, platform)
     except _errors.MissingModuleError:
         chosen = platform or ("cpu" if "cpu" in entry.platforms else None)
-        if chosen in entry.sections["program"] and _deserialization.is_of_this_dialect(entry):
-            text = artifact.program(entry.name, chosen).decode()
-            if entry.is_symbolic:
-                avals = _deserialization.input_types(entry)
-                return _saving.compile_symbolic(entry.name, avals, text, chosen)[0]
-            return _saving.compile_module(text, chosen, entry.donated)
-        if chosen not in entry.sections["portable"]:
+        if chosen is None or not _has_program(entry, chosen):
             raise
-        if entry.sections["program"]:
-            warnings.warn(
-                f"{artifact.name}: the program of {entry.name!r} was written in another version "
-                "of gnomon's dialect, so its portable form is compiled, without the rewrites for "
-                "operations that IREE computes less accurately; export it again with this version",
-                stacklevel=4,
-            )
-        try:
-            program = _bytecode.read_bytecode(artifact.portable(entry.name, chosen))
-        except _bytecode.BytecodeError as error:
-            raise _errors.ArtifactDamagedError(f"{artifact.name}: {error}") from error
-        return _saving.compile_stablehlo(program, chosen)
+        text = _program_text.program_text(artifact, entry, chosen)
+        if entry.is_symbolic and _deserialization.is_of_this_dialect(entry):
+            avals = _deserialization.input_types(entry)
+            return _saving.compile_symbolic(entry.name, avals, text, chosen)[0]
+        return _saving.compile_module(text, chosen, entry.donated)
     return module, artifact.module(entry.name, module.target)
+
+
+def _has_program(entry: Any, platform: str) -> bool:
+    own = platform in entry.sections["program"] and _deserialization.is_of_this_dialect(entry)
+    return own or platform in entry.sections["portable"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from gnomon._arrays.aval import shaped_array
 from gnomon._arrays.concrete import ConcreteArray, placed_buffer
-from gnomon._export.deserialization import is_of_this_dialect
+from gnomon._export.program_text import program_text
 from gnomon.backends import platforms
 from gnomon.backends.errors import BackendUnavailable, CompilationFailed
 from gnomon.dialects.functions import Program
@@ -159,14 +159,14 @@ def _executable(artifact: Artifact, entry: Entry, device: Any) -> Any:
                 "loaded: %s",
                 *(artifact.name, entry.name, module.target, error),
             )
-    programs = entry.sections["program"]
+    programs = {**entry.sections["program"], **entry.sections["portable"]}
     known = platform if platform in programs else next(iter(programs), "")
-    if not known or not is_of_this_dialect(entry):
+    if not known:
         raise MissingModuleError(
             f"{artifact.name}: the function {entry.name!r} has no executable for {platform!r}, and "
-            "no program of this version of gnomon's dialect that could be compiled for it"
+            "no program that could be compiled for it"
         )
+    text = program_text(artifact, entry, known)
     ensure_context()
-    text = artifact.program(entry.name, known).decode()
     program = Program(ir.Module.parse(text, context()))
     return backend.compile(backend.lower(program), device=device, donate=entry.donated)

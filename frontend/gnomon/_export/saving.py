@@ -17,14 +17,13 @@ from gnomon.backends.errors import (
     CompilationFailed,
     CompilerCrashed,
     NotDynamic,
-    UnsupportedOnTarget,
 )
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon_runtime.artifact import Module
 
-__all__ = ["compile_module", "compile_stablehlo", "compile_symbolic", "platform_of_target", "save"]
+__all__ = ["compile_module", "compile_symbolic", "platform_of_target", "save"]
 
 _standalone: Any = Deferred("gnomon.backends.iree.standalone")
 
@@ -62,24 +61,6 @@ def compile_module(text: str, target: str, donated: tuple[int, ...] = ()) -> tup
         module = Module(target, "pjrt", platform, fingerprint=fingerprint)
         return module, bytes(executable.serialize())
     return _described(_standalone.compile_standalone(program, target))
-
-
-def compile_stablehlo(module: ir.Module, target: str) -> tuple[Module, bytes]:
-    """Compile a program of StableHLO for a target; see `compile_module`.
-
-    The rewrites around what IREE compiles wrongly or inaccurately apply only to programs of the
-    dialect, so they are missing here.
-
-    Raises:
-      UnsupportedOnTarget: the target is not one of IREE's.
-    """
-    ensure_context()
-    platform = platform_of_target(target)
-    if platform == "tpu" or platform in platforms.plugins():
-        raise UnsupportedOnTarget(
-            f"programs of StableHLO are compiled for IREE's targets, not for {target!r}"
-        )
-    return _described(_standalone.compile_standalone_stablehlo(module, target))
 
 
 def _described(made: Any) -> tuple[Module, bytes]:

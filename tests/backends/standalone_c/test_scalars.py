@@ -14,6 +14,7 @@ from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
 from gnomon.dialects.types import is_complex, is_floating
+from gnomon.passes.raise_stablehlo import raise_stablehlo
 from tests.backends.standalone_c.compiled import CompiledC
 from tests.ops.check import DTYPES, run, types_of
 from tests.ops.test_elementwise_edges import edges
@@ -118,7 +119,7 @@ def _assert_near(found: np.ndarray, wanted: np.ndarray, size: np.ndarray, name: 
 
 def _run(text: str, *arrays: Any) -> Sequence[np.ndarray]:
     backend = CompiledC()
-    artifact = backend.lower_stablehlo(ir.Module.parse(text, context()))
+    artifact = backend.lower(raise_stablehlo(ir.Module.parse(text, context())))
     return [r.to_numpy() for r in backend.compile(artifact)([np.asarray(a) for a in arrays])]
 
 
