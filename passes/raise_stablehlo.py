@@ -16,7 +16,7 @@ from gnomon.dialects.combinators import describe
 from gnomon.dialects.functions import Program, call, emit_call, symbol_name
 from gnomon.dialects.functions import vmap as vmap_op
 from gnomon.dialects.mlir import context, ir, passmanager, stablehlo
-from gnomon.dialects.raising import RULES, RaiseError, Source
+from gnomon.dialects.raising import RULES, RaiseError, Region, Source
 from gnomon.dialects.raising.source import Refusal
 from gnomon.dialects.raising.structural import width
 from gnomon.dialects.types import TensorType, tensor_type, type_of
@@ -114,6 +114,12 @@ class _Raiser:
         if name not in self._sources:
             raise RaiseError(f"there is no function @{name}")
         return emit_call(self.program, call, self._function(name), operands)
+
+    def function(self, name: str) -> Region:
+        """The body of a function of the source; see `Engine`."""
+        if name not in self._sources:
+            raise RaiseError(f"there is no function @{name}")
+        return Region(self._sources[name].regions[0].blocks[0], self)
 
     def _function(self, name: str, *, public: bool = False) -> str:
         if name in self._raised:

@@ -18,8 +18,9 @@ from gnomon.dialects.linear_algebra.matrices import (
     upper_triangle,
 )
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.raising.source import RaiseError, Source, raises
-from gnomon.dialects.types import type_of
+from gnomon.dialects.raising.source import RaiseError, Region, Source, raises
+from gnomon.dialects.sorting import take_along
+from gnomon.dialects.types import is_complex, type_of
 
 Rule: TypeAlias = "Callable[[Source], Sequence[ir.Value]]"
 
@@ -92,6 +93,37 @@ def _top_k(source: Source) -> list[ir.Value]:
     return results
 
 
+@_target("ApproxTopK")
+def _approximate_top_k(source: Source) -> list[ir.Value]:
+    """The exact elements: the recall that is asked for is a lower bound."""
+    options = _options(source)
+    axis, k = (int(ir.IntegerAttr(options[n]).value) for n in ("reduction_dim", "top_k"))
+    x, labels = source.operands[:2]
+    if source.result_types[0].shape[axis] != k:
+        raise RaiseError("its results are not aggregated to k elements")
+    (name,) = source.attribute("called_computations")
+    direction = _direction(source.engine.function(str(ir.FlatSymbolRefAttr(name).value)))
+    if direction is None:
+        raise RaiseError("its comparator is not one comparison (GT or LT) of its first arguments")
+    if direction == "GT":
+        values, positions = ops.top_k(x, k=k, axis=axis)
+    else:
+        values, positions = ops.top_k(ops.neg(x), k=k, axis=axis)
+        values = ops.neg(values)
+    return [values, take_along(labels, positions, axis, unique=True)]
+
+
+def _direction(comparator: Region) -> str | None:
+    operations = comparator.operations
+    if len(operations) != 1 or operations[0].name != "stablehlo.compare":
+        return None
+    (operation,) = operations
+    if list(operation.operands) != list(comparator.block.arguments)[:2]:
+        return None
+    direction = str(operation.attributes["comparison_direction"]).rpartition(" ")[2].rstrip(">")
+    return direction if direction in ("GT", "LT") else None
+
+
 @_target("cu_threefry2x32", "cu_threefry2x32_ffi", "cuda_threefry2x32", "hip_threefry2x32_ffi")
 def _threefry(source: Source) -> list[ir.Value]:
     k0, k1, x0, x1 = source.operands[:4]
@@ -111,7 +143,7 @@ def _lapack(name: str) -> Rule | None:
         return None
     routine = match.group(2)
     # Complex routines have other names.
-    routine = {"heevd": "syevd", "ungqr": "orgqr"}.get(routine, routine)
+    routine = {"heevd": "syevd", "ungqr": "orgqr", "hetrd": "sytrd"}.get(routine, routine)
     return _ROUTINES.get(routine)
 
 
@@ -185,7 +217,66 @@ def _trsm(source: Source) -> list[ir.Value]:
     return [solved]
 
 
+def _unused(source: Source, number: int) -> ir.Value:
+    """A result that nothing uses; refused if something does."""
+    if next(iter(source.operation.results[number].uses), None) is not None:
+        raise RaiseError(f"the gnomon dialect does not compute its result {number}")
+    return full(source.result_types[number], 0)
+
+
+def _geev(source: Source) -> list[ir.Value]:
+    left, right = (_letter(source, f"compute_{side}") == "V" for side in ("left", "right"))
+    values, *vectors = ops.eig(
+        source.operand, compute_left=left, compute_right=right, enable_eigvec_derivs=False
+    )
+    given = iter(vectors)
+    count = len(source.result_types)
+    both = [
+        next(given) if computed else _unused(source, count - 3 + i)
+        for i, computed in enumerate((left, right))
+    ]
+    is_real = not is_complex(type_of(source.operand).dtype)
+    parts = [ops.real(values), ops.imag(values)] if is_real else [values]
+    return [*parts, *both, _success(source)]
+
+
+def _gees(source: Source) -> list[ir.Value]:
+    if _letter(source, "sort") != "N":
+        raise RaiseError("the eigenvalues of a Schur form are not sorted in the gnomon dialect")
+    count = len(source.result_types)
+    if _letter(source, "mode") == "V":
+        form, vectors = ops.schur(source.operand, compute_schur_vectors=True)
+    else:
+        (form,) = ops.schur(source.operand, compute_schur_vectors=False)
+        vectors = _unused(source, 1)
+    return [form, vectors, *(_unused(source, i) for i in range(2, count - 1)), _success(source)]
+
+
+def _gtsv(source: Source) -> list[ir.Value]:
+    # All three diagonals have the length of the system: the first of the lower one and the last of
+    # the upper one are not read, as in the gnomon dialect.
+    solved = ops.tridiagonal_solve(*source.operands)
+    return [*(_unused(source, i) for i in range(3)), solved, _success(source)]
+
+
+def _gehrd(source: Source) -> list[ir.Value]:
+    options, size = _options(source), type_of(source.operand).shape[-1]
+    if [int(ir.IntegerAttr(options[name]).value) for name in ("low", "high")] != [1, size]:
+        raise RaiseError("a part of a matrix is not reduced to Hessenberg form")
+    return [*ops.hessenberg(source.operand), _success(source)]
+
+
+def _sytrd(source: Source) -> list[ir.Value]:
+    lower = _letter(source, "uplo") == "L"
+    return [*ops.tridiagonal(source.operand, lower=lower), _success(source)]
+
+
 _ROUTINES: dict[str, Rule] = {
+    "geev": _geev,
+    "gees": _gees,
+    "gtsv": _gtsv,
+    "gehrd": _gehrd,
+    "sytrd": _sytrd,
     "potrf": _potrf,
     "getrf": _getrf,
     "geqrf": _geqrf,

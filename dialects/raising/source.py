@@ -47,6 +47,9 @@ class Engine(Protocol):
     def call(self, name: str, operands: Sequence[ir.Value]) -> list[ir.Value]:
         """Call a function of the source program."""
 
+    def function(self, name: str) -> Region:
+        """The body of a function of the source program."""
+
 
 class Region:
     """A region of one block, which may use values of the regions around it.
