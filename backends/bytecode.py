@@ -64,20 +64,21 @@ def read_bytecode(data: bytes) -> ir.Module:
         raise BytecodeError(f"the bytecode is damaged: {error}") from None
 
 
-def answer(reader: CompilerProcess, data: bytes, kind: str) -> str:
+def answer(reader: CompilerProcess, data: bytes, kind: str, flags: Sequence[str] = ()) -> str:
     """The text with which a child process answers a program.
 
     Args:
       reader: the process, whose server answers as `serve` does.
       data: the program.
       kind: what the program is, for messages.
+      flags: the flags of the request.
 
     Raises:
       BytecodeError: it cannot be read.
     """
     timeout_s = _SECONDS + _SECONDS_PER_BYTE * len(data)
     try:
-        header, text = reader.request({"flags": []}, data, (), timeout_s)
+        header, text = reader.request({"flags": list(flags)}, data, (), timeout_s)
     except ProcessDiedError as error:
         reason = error.diagnostics.strip().split("\n")[0] or _describe_status(error.status)
         raise BytecodeError(f"the {kind} is damaged: its reader crashed ({reason})") from None

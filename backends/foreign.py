@@ -12,12 +12,16 @@ import re
 from collections.abc import Sequence
 
 from gnomon.backends.bytecode import MAGIC, answer, bound_memory, parse_bytecode
+from gnomon.backends.bytecode_attributes import without_unknown
 from gnomon.backends.iree.process import CompilerProcess
 from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects
 from gnomon.passes.raise_stablehlo import RaiseError, is_foreign, load_chlo, raise_stablehlo
+from gnomon.passes.refine_stablehlo import Argument, parse_argument
 
 __all__ = ["read_program", "serve"]
 
+# The flag that precedes what is known of the arguments.
+_ARGUMENTS = "arguments"
 # The parser calls a text without a name "-".
 _PLACE = re.compile(r"(?s)(.*) \(-:(\d+:\d+)\)")
 
@@ -27,21 +31,24 @@ def _reader() -> CompilerProcess:
     return CompilerProcess(serve=f"{__name__}:serve")
 
 
-def read_program(data: bytes) -> str:
+def read_program(data: bytes, arguments: Sequence[Argument] | None = None) -> str:
     """The text of a program in the gnomon dialect, with locations.
 
     Args:
       data: MLIR text in UTF-8, a module's bytecode, or a portable artifact of StableHLO.
+      arguments: what is known of the arguments of StableHLO whose types leave sizes open.
 
     Raises:
       BytecodeError: it cannot be read. If the line in the text is known, the message has the form
         of the parser's: ``error: "-":line:column: reason``.
       RefusedProgramError: an op has no form in the gnomon dialect.
     """
-    return answer(_reader(), data, "bytecode" if data.startswith(MAGIC) else "text")
+    kind = "bytecode" if data.startswith(MAGIC) else "text"
+    flags = () if arguments is None else [_ARGUMENTS, *map(str, arguments)]
+    return answer(_reader(), data, kind, flags)
 
 
-def serve(_: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
+def serve(flags: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
     """Answer with a program of the gnomon dialect; called in the child process."""
     ensure_context()
     bound_memory(len(data))
@@ -49,10 +56,15 @@ def serve(_: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
         load_chlo()
         with other_dialects(context()):
             is_bytecode = data.startswith(MAGIC)
-            module = parse_bytecode(data) if is_bytecode else _parse_text(data)
+            module = parse_bytecode(_readable(data)) if is_bytecode else _parse_text(data)
             if is_foreign(module):
-                module = raise_stablehlo(module).module
+                known = [parse_argument(a) for a in flags[1:]] if flags else None
+                module = raise_stablehlo(module, known).module
                 module.operation.verify()
+            elif flags:
+                raise RaiseError(
+                    "the types of the arguments are known; only StableHLO leaves sizes open"
+                )
             text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
         return {"ok": True}, str(text).encode()
     except RaiseError as error:
@@ -62,6 +74,24 @@ def serve(_: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
     except (RuntimeError, ValueError, MemoryError):
         # Messages and names that are not text, and programs that are nested too deeply.
         return {"ok": False}, b"the program is damaged"
+
+
+def _readable(data: bytes) -> bytes:
+    """Bytecode without the attributes of dialects that are not in this build of MLIR."""
+    try:
+        return without_unknown(data, _is_known)
+    except ValueError:
+        return data  # The reader says what is wrong.
+
+
+def _is_known(dialect: str) -> bool:
+    if dialect == "vhlo":  # It is loaded by the reader of portable artifacts alone.
+        return True
+    try:
+        context().get_dialect_descriptor(dialect)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse_text(data: bytes) -> ir.Module:

@@ -20,6 +20,7 @@ from gnomon.dialects.raising import RULES, RaiseError, Region, Source
 from gnomon.dialects.raising.source import Refusal
 from gnomon.dialects.raising.structural import width
 from gnomon.dialects.types import TensorType, tensor_type, type_of
+from gnomon.passes.refine_stablehlo import Argument, is_sized, refine
 
 __all__ = ["RaiseError", "is_foreign", "load_chlo", "raise_stablehlo"]
 
@@ -55,11 +56,13 @@ def load_chlo() -> None:
     passmanager.PassManager.parse(pipeline, context()).run(empty.operation)
 
 
-def raise_stablehlo(module: ir.Module) -> Program:
+def raise_stablehlo(module: ir.Module, arguments: Sequence[Argument] | None = None) -> Program:
     """Raise all functions that the public one reaches.
 
     Args:
       module: a module of StableHLO; its public function is ``main``, or the only public one.
+      arguments: what is known of the arguments, for programs whose types leave sizes open; the
+        module is refined in place.
 
     Returns:
       A new program whose public function is ``main``.
@@ -67,6 +70,9 @@ def raise_stablehlo(module: ir.Module) -> Program:
     Raises:
       RaiseError: an op or a type has no form in the gnomon dialect, or there is no such function.
     """
+    if arguments is not None:
+        raiser = _Raiser(module)
+        refine(module, raiser.public, arguments)
     raiser = _Raiser(module)
     raiser.raise_public()
     return raiser.program
@@ -93,8 +99,9 @@ class _Raiser:
         self._active: list[str] = []
         self._env: Environment = {}
 
-    def raise_public(self) -> None:
-        """Raise the public function and its callees."""
+    @property
+    def public(self) -> ir.Operation:
+        """The public function."""
         public = [
             name
             for name, function in self._sources.items()
@@ -105,7 +112,18 @@ class _Raiser:
         if not name:
             known = ", ".join(self._sources) or "none"
             raise RaiseError(f"no function @main, and not one public function (functions: {known})")
-        self._function(name, public=True)
+        return self._sources[name]
+
+    def raise_public(self) -> None:
+        """Raise the public function and its callees."""
+        function = self.public
+        if not is_sized(function):
+            types = ", ".join(str(a.type) for a in function.regions[0].blocks[0].arguments)
+            raise RaiseError(
+                f"the sizes of the arguments are not known ({types}); give the arguments' types, "
+                f"with --args in a command ({_describe(function.location)})"
+            )
+        self._function(symbol_name(function), public=True)
 
     # ------------------------------------------------------------------------------- functions
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gnomon.dialects.contract import REGISTRY
-from gnomon.dialects.emit import convert, full, full_like, ops
+from gnomon.dialects.emit import constant_value, convert, full, full_like, ops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import (
     conjugated,
@@ -80,6 +80,21 @@ def _options(source: Source) -> dict[str, ir.Attribute]:
         if isinstance(attribute, ir.DictAttr):
             return {item.name: item.attr for item in attribute}
     return {}
+
+
+@_target("shape_assertion")
+def _shape_assertion(source: Source) -> list[ir.Value]:
+    """A condition on sizes, which are known."""
+    holds = constant_value(source.operands[0])
+    if holds is None:
+        raise RaiseError("an assertion of sizes depends on values that are not known")
+    if not holds.all():
+        sizes = [constant_value(x) for x in source.operands[1:]]
+        message = source.word("error_message", "an assertion of sizes does not hold")
+        for number, size in enumerate(sizes):
+            message = message.replace(f"{{{number}}}", "?" if size is None else str(int(size)))
+        raise RaiseError(message)
+    return []
 
 
 @_target("mhlo.topk", "TopK")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import gnomon
 from gnomon._export.programs import save_program
 from gnomon.backends.bytecode import MAGIC, BytecodeError
 from gnomon.backends.compilation import Artifact
@@ -20,8 +21,11 @@ from gnomon.backends.platforms import backend
 from gnomon.backends.reference import Evaluator
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir
-from gnomon.tools.driver.errors import DriverError
+from gnomon.dialects.types import TensorType
+from gnomon.passes.refine_stablehlo import Argument
+from gnomon.tools.driver.errors import DriverError, UsageError
 from gnomon.tools.driver.programs import Leaf, LoweredProgram, compiler_of, remembering
+from gnomon.tools.driver.specifications import parse_arguments
 from gnomon.tools.source_lines import describe_parse_error
 
 __all__ = ["MlirProgram", "read_text"]
@@ -33,15 +37,20 @@ class MlirProgram:
     Attributes:
       path: the path of the file, or ``-``.
       name: the name of the file without its suffix.
+
+    Args:
+      path: see above.
+      given: the specification of the arguments, for StableHLO whose types leave sizes open.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, given: str | None = None) -> None:
         self.path = path
         self.name = "program" if path == "-" else Path(path).stem
         ensure_context()
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         # The parser calls its input "-".
-        self._text = read_text(data, path).replace('loc("-":', f'loc("{path}":')
+        known = None if given is None else _known_arguments(given)
+        self._text = read_text(data, path, known).replace('loc("-":', f'loc("{path}":')
         program = self._program()
         if "main" not in program:
             names = ", ".join(sorted(program.names)) or "none"
@@ -85,15 +94,38 @@ class MlirProgram:
         return [np.asarray(r) for r in Evaluator(self._program())("main", *arrays)]
 
 
-def read_text(data: bytes, path: str) -> str:
+def _known_arguments(given: str) -> list[Argument]:
+    """What a specification of arguments says: their types, and the values of integers."""
+    arguments = parse_arguments(given)
+    if arguments.by_name:
+        raise UsageError("--args: the arguments of a program in MLIR have no names")
+    known = []
+    for argument in arguments.positional:
+        if isinstance(argument, gnomon.ShapeDtypeStruct):
+            known.append(Argument(TensorType(tuple(argument.shape), np.dtype(argument.dtype))))
+        elif isinstance(argument, int) and not isinstance(argument, bool):
+            known.append(Argument(None, argument))
+        else:
+            raise UsageError(
+                "--args: a program in MLIR takes types and integers on which sizes depend"
+            )
+    return known
+
+
+def read_text(data: bytes, path: str, arguments: Sequence[Argument] | None = None) -> str:
     """The text of a program in the gnomon dialect, from a file of any of the forms.
+
+    Args:
+      data: the contents of the file.
+      path: its path, for messages.
+      arguments: what is known of the arguments of a program whose types leave sizes open.
 
     Raises:
       DriverError: it cannot be read; the message names the file, and the line if it is known.
     """
     text = "" if data.startswith(MAGIC) else _decode(data, path)
     try:
-        return read_program(data)
+        return read_program(data, arguments)
     except BytecodeError as error:
         described = describe_parse_error(str(error), path, text)
         raise DriverError(described if path in described else f"{path}: {described}") from error

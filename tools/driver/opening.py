@@ -45,10 +45,10 @@ def open_program(request: Request) -> AnyProgram:
         )
     what = "an artifact" if is_artifact(path) else "MLIR"
     for given, option in (
-        (request.args, "--args"),
+        (request.args and is_artifact(path), "--args"),
         (request.transformations, "transformations"),
         (request.static, "--static"),
     ):
         if given:
             raise UsageError(f"{option} applies to Python functions, but {path} is {what}")
-    return ArtifactProgram(path) if is_artifact(path) else MlirProgram(path)
+    return ArtifactProgram(path) if is_artifact(path) else MlirProgram(path, request.args)

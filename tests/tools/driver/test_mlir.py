@@ -138,6 +138,27 @@ def test_text_that_crashes_the_parser_is_refused(
     assert f"{program}: the text is damaged: its reader crashed" in capsys.readouterr().err
 
 
+def test_open_sizes_are_given_as_types(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program.write_text("""
+func.func @main(%n: tensor<i32>, %x: tensor<?xf32>) -> tensor<?xf32> {
+  %size = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %i = stablehlo.dynamic_iota %size, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+  %r = stablehlo.add %x, %i : tensor<?xf32>
+  return %r : tensor<?xf32>
+}""")
+    inputs = ["--input=3", "--input=1", "--evaluate"]
+    assert main(["run", str(program), "--args=3 f32[3]", *inputs]) == 0
+    assert capsys.readouterr().out == "result: f32[3]\n[1. 2. 3.]\n"
+    assert main(["run", str(program), *inputs]) == 1
+    assert f"{program}:2:1: the sizes of the arguments are not known" in capsys.readouterr().err
+    assert main(["run", str(program), "--args=3 f32[3,1]", *inputs]) == 1
+    assert "given are tensor<i32>, tensor<3x1xf32>" in capsys.readouterr().err
+    assert main(["run", str(program), "--args=0.5 f32[3]", *inputs]) == 2
+    program.write_text(DIALECT)
+    assert main(["run", str(program), "--args=f32[3]", *inputs]) == 1
+    assert "only StableHLO leaves sizes open" in capsys.readouterr().err
+
+
 def test_options_of_functions_are_not_for_mlir(
     program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
