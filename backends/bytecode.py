@@ -21,6 +21,7 @@ if sys.platform != "win32":
 __all__ = [
     "MAGIC",
     "BytecodeError",
+    "OpenSizesError",
     "RefusedProgramError",
     "answer",
     "bound_memory",
@@ -43,6 +44,14 @@ class BytecodeError(ValueError):
 
 class RefusedProgramError(BytecodeError):
     """A program that is intact, but that the reader refuses."""
+
+
+class OpenSizesError(RefusedProgramError):
+    """A program whose types leave sizes open, read without the types of its arguments."""
+
+
+# The error of an answer, by the word in its header.
+_ERRORS = {"damaged": BytecodeError, "refused": RefusedProgramError, "open": OpenSizesError}
 
 
 @functools.cache
@@ -87,8 +96,7 @@ def answer(reader: CompilerProcess, data: bytes, kind: str, flags: Sequence[str]
             f"the {kind} is damaged: it was not read within {timeout_s:.0f} s"
         ) from None
     if not header["ok"]:
-        refused = header.get("refused", False)
-        raise (RefusedProgramError if refused else BytecodeError)(text.decode())
+        raise _ERRORS[str(header.get("error", "damaged"))](text.decode())
     return text.decode()
 
 

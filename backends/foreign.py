@@ -15,7 +15,13 @@ from gnomon.backends.bytecode import MAGIC, answer, bound_memory, parse_bytecode
 from gnomon.backends.bytecode_attributes import without_unknown
 from gnomon.backends.iree.process import CompilerProcess
 from gnomon.dialects.mlir import context, ensure_context, ir, other_dialects
-from gnomon.passes.raise_stablehlo import RaiseError, is_foreign, load_chlo, raise_stablehlo
+from gnomon.passes.raise_stablehlo import (
+    OpenArgumentsError,
+    RaiseError,
+    is_foreign,
+    load_chlo,
+    raise_stablehlo,
+)
 from gnomon.passes.refine_stablehlo import Argument, parse_argument
 
 __all__ = ["read_program", "serve"]
@@ -42,6 +48,7 @@ def read_program(data: bytes, arguments: Sequence[Argument] | None = None) -> st
       BytecodeError: it cannot be read. If the line in the text is known, the message has the form
         of the parser's: ``error: "-":line:column: reason``.
       RefusedProgramError: an op has no form in the gnomon dialect.
+      OpenSizesError: the types leave sizes open, and there are no arguments.
     """
     kind = "bytecode" if data.startswith(MAGIC) else "text"
     flags = () if arguments is None else [_ARGUMENTS, *map(str, arguments)]
@@ -68,7 +75,8 @@ def serve(flags: Sequence[str], data: bytes) -> tuple[dict[str, object], bytes]:
             text = module.operation.get_asm(enable_debug_info=True, assume_verified=True)
         return {"ok": True}, str(text).encode()
     except RaiseError as error:
-        return {"ok": False, "refused": True}, _in_the_form_of_the_parser(str(error)).encode()
+        kind = "open" if isinstance(error, OpenArgumentsError) else "refused"
+        return {"ok": False, "error": kind}, _in_the_form_of_the_parser(str(error)).encode()
     except ir.MLIRError as error:
         return {"ok": False}, str(error).encode()
     except (RuntimeError, ValueError, MemoryError):

@@ -22,25 +22,32 @@ from gnomon.dialects.raising.structural import width
 from gnomon.dialects.types import TensorType, tensor_type, type_of
 from gnomon.passes.refine_stablehlo import Argument, is_sized, refine
 
-__all__ = ["RaiseError", "is_foreign", "load_chlo", "raise_stablehlo"]
+__all__ = ["OpenArgumentsError", "RaiseError", "is_foreign", "load_chlo", "raise_stablehlo"]
 
 _TERMINATORS = frozenset({"func.return", "stablehlo.return"})
+_SMALL = 12
 _DIALECTS = frozenset({"stablehlo", "chlo"})
 _LOCATION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
+
+
+class OpenArgumentsError(RaiseError):
+    """The types of the public function's arguments leave sizes open."""
+
 
 Environment = dict[ir.Value, list[ir.Value]]
 
 
 def is_foreign(module: ir.Module) -> bool:
-    """Whether a module has ops of StableHLO or CHLO, and none of the gnomon dialect."""
-    names: set[str] = set()
+    """Whether a module has no ops of the gnomon dialect."""
+    found = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        names.add(op.name.partition(".")[0])
-        return ir.WalkResult.ADVANCE
+        nonlocal found
+        found = op.name.startswith("gnomon.")
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return "gnomon" not in names and bool(names & {*_DIALECTS, "vhlo", "mhlo"})
+    return not found
 
 
 @functools.cache
@@ -119,7 +126,7 @@ class _Raiser:
         function = self.public
         if not is_sized(function):
             types = ", ".join(str(a.type) for a in function.regions[0].blocks[0].arguments)
-            raise RaiseError(
+            raise OpenArgumentsError(
                 f"the sizes of the arguments are not known ({types}); give the arguments' types, "
                 f"with --args in a command ({_describe(function.location)})"
             )
@@ -131,6 +138,13 @@ class _Raiser:
         """Call a function of the source; see `Engine`."""
         if name not in self._sources:
             raise RaiseError(f"there is no function @{name}")
+        block = self._sources[name].regions[0].blocks[0]
+        if _is_small(block):
+            outer, self._env = self._env, {}
+            try:
+                return self.emit(block, operands)
+            finally:
+                self._env = outer
         return emit_call(self.program, call, self._function(name), operands)
 
     def function(self, name: str) -> Region:
@@ -267,6 +281,18 @@ class _Raiser:
 
 class _LocatedError(RaiseError):
     """An error whose message names the op and the line."""
+
+
+def _is_small(block: ir.Block) -> bool:
+    """Whether a function is a few plain operations.
+
+    Its calls are replaced by the operations: JAX makes functions of the index arithmetic by which
+    loops over rows are recognized.
+    """
+    operations = [op.operation for op in block.operations]
+    return len(operations) <= _SMALL and not any(
+        len(op.regions) or op.name == "func.call" for op in operations
+    )
 
 
 def _flat_types(type_: ir.Type) -> list[TensorType]:

@@ -9,6 +9,7 @@ import numpy as np
 from gnomon.dialects.body import Body
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.raising.counted_loops import as_scan
 from gnomon.dialects.raising.source import Region, Source, raises
 from gnomon.dialects.types import type_of
 
@@ -19,13 +20,17 @@ _I32 = np.dtype(np.int32)
 def _while(source: Source) -> list[ir.Value]:
     cond, body = source.regions
     for_cond, for_body = cond.captured, body.captured
+    condition, step = cond.close(), body.close()
+    counted = as_scan(condition, step, for_cond, for_body, source.operands)
+    if counted is not None:
+        return counted
     results: list[ir.Value] = ops.while_(
         *for_cond,
         *for_body,
         *source.operands,
         cond_consts=len(for_cond),
         body_consts=len(for_body),
-        bodies=[cond.close(), body.close()],
+        bodies=[condition, step],
     )
     return results
 

@@ -96,6 +96,7 @@ from gnomon._config.contexts import (
 from gnomon._config.current import config
 from gnomon._diagnostics.missing_names import missing_attribute as _missing_attribute
 from gnomon._diagnostics.source_location import named_scope
+from gnomon._export.importing import import_stablehlo
 from gnomon._export.loading import load
 from gnomon._sharding.device import Device
 from gnomon._sharding.mesh import make_mesh
@@ -180,6 +181,7 @@ __all__ = [
     "grad",
     "hessian",
     "image",
+    "import_stablehlo",
     "jacfwd",
     "jacobian",
     "jacrev",

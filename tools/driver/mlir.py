@@ -24,11 +24,19 @@ from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.dialects.types import TensorType
 from gnomon.passes.refine_stablehlo import Argument
 from gnomon.tools.driver.errors import DriverError, UsageError
-from gnomon.tools.driver.programs import Leaf, LoweredProgram, compiler_of, remembering
-from gnomon.tools.driver.specifications import parse_arguments
+from gnomon.tools.driver.programs import (
+    Leaf,
+    LoweredProgram,
+    PythonProgram,
+    Request,
+    compiler_of,
+    remembering,
+)
+from gnomon.tools.driver.specifications import Arguments, parse_arguments
+from gnomon.tools.driver.transformations import add_batch_dimensions
 from gnomon.tools.source_lines import describe_parse_error
 
-__all__ = ["MlirProgram", "read_text"]
+__all__ = ["MlirProgram", "read_text", "transformed"]
 
 
 class MlirProgram:
@@ -92,6 +100,27 @@ class MlirProgram:
     def evaluate(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Evaluate the program with NumPy, without compiling."""
         return [np.asarray(r) for r in Evaluator(self._program())("main", *arrays)]
+
+
+def transformed(request: Request) -> PythonProgram:
+    """A transformed program, as a function of its arrays.
+
+    Raises:
+      DriverError: the program cannot be read.
+    """
+    path = request.path
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    known = None if request.args is None else _known_arguments(request.args)
+    # Like the program itself, without the transformations: its errors name the line.
+    text = read_text(data, path, known)
+    ensure_context()
+    signature = Program(ir.Module.parse(text, context())).signature("main")
+    types = [gnomon.ShapeDtypeStruct(t.shape, t.dtype) for t in signature.arguments]
+    given = add_batch_dimensions(types, request.transformations, request.batch_size)
+    name = "program" if path == "-" else Path(path).stem
+    return PythonProgram(
+        request, name, gnomon.import_stablehlo(text.encode()), Arguments(tuple(given), {})
+    )
 
 
 def _known_arguments(given: str) -> list[Argument]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from gnomon.tools.driver.artifacts import ArtifactProgram, is_artifact
 from gnomon.tools.driver.errors import UsageError
-from gnomon.tools.driver.mlir import MlirProgram
+from gnomon.tools.driver.mlir import MlirProgram, transformed
 from gnomon.tools.driver.programs import PythonProgram, Request, functions_of_file
 
 __all__ = ["AnyProgram", "is_function", "open_program"]
@@ -36,7 +36,7 @@ def open_program(request: Request) -> AnyProgram:
     path = request.path
     if is_function(path):
         head, _, name = path.rpartition(":")
-        return PythonProgram(request, head, name)
+        return PythonProgram.load(request, head, name)
     if path.endswith(".py"):
         functions = functions_of_file(path)
         raise UsageError(
@@ -46,9 +46,11 @@ def open_program(request: Request) -> AnyProgram:
     what = "an artifact" if is_artifact(path) else "MLIR"
     for given, option in (
         (request.args and is_artifact(path), "--args"),
-        (request.transformations, "transformations"),
+        (request.transformations and is_artifact(path), "transformations"),
         (request.static, "--static"),
     ):
         if given:
             raise UsageError(f"{option} applies to Python functions, but {path} is {what}")
-    return ArtifactProgram(path) if is_artifact(path) else MlirProgram(path, request.args)
+    if is_artifact(path):
+        return ArtifactProgram(path)
+    return transformed(request) if request.transformations else MlirProgram(path, request.args)

@@ -134,21 +134,26 @@ def remembering(lower: Callable[[], LoweredProgram]) -> Iterator[None]:
 
 
 class PythonProgram:
-    """A function of a Python file, transformed, with the types of its arguments.
+    """A Python function, transformed, with the types of its arguments.
 
     Attributes:
       path: the path as the user wrote it.
       name: the function's name.
       fun: the transformed function.
       arguments: a leaf for each array.
+
+    Args:
+      request: the request.
+      name: the function's name.
+      function: the function.
+      given: its arguments.
     """
 
-    def __init__(self, request: Request, head: str, name: str) -> None:
+    def __init__(
+        self, request: Request, name: str, function: Callable[..., Any], given: Arguments
+    ) -> None:
         self.path = request.path
-        self.name = name.rpartition(".")[2]
-        module = _load_module(head)
-        function = _find_function(module, head, name)
-        given = _arguments(request, module, function, name)
+        self.name = name
         self.fun = apply(function, request.transformations)
         self.given = given
         self._static = request.static
@@ -159,6 +164,14 @@ class PythonProgram:
         self.arguments = [
             Leaf(_leaf_name(path, names, dynamic), _type_of(leaf)) for path, leaf in flat
         ]
+
+    @classmethod
+    def load(cls, request: Request, head: str, name: str) -> PythonProgram:
+        """The function of a file, or of a module, by its name."""
+        module = _load_module(head)
+        function = _find_function(module, head, name)
+        given = _arguments(request, module, function, name)
+        return cls(request, name.rpartition(".")[2], function, given)
 
     def _dynamic(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = [a for i, a in enumerate(self.given.positional) if i not in self._static]

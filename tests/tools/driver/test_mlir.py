@@ -162,8 +162,17 @@ func.func @main(%n: tensor<i32>, %x: tensor<?xf32>) -> tensor<?xf32> {
 def test_options_of_functions_are_not_for_mlir(
     program: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compile", str(program), "--grad"]) == 2
+    assert main(["compile", str(program), "--static=0"]) == 2
     assert "applies to Python functions" in capsys.readouterr().err
+
+
+def test_stablehlo_is_transformed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program.write_text(STABLEHLO.replace("3xf32", "f32").replace("cosine %x", "multiply %x, %x"))
+    options = ["--grad", "--vmap=0", "--batch-size=3", "--input=2"]
+    assert main(["run", str(program), *options]) == 0
+    assert capsys.readouterr().out == "result: f32[3]\n[4. 4. 4.]\n"
+    assert main(["compile", str(program), "--value-and-grad", "--emit=c", "-o", "-"]) == 0
+    assert "float" in capsys.readouterr().out
 
 
 def test_an_error_of_the_parser_is_at_its_line(
