@@ -11,13 +11,23 @@ from collections.abc import Sequence
 
 from gnomon.dialects.contract import FACETS, REGISTRY, Op, Verdict
 from gnomon.dialects.example import AXIS, CALLEE, MEMBERS, example_program, example_text
+from gnomon.dialects.raising import RULES
+from gnomon.dialects.raising.source import Refusal
 
 HEADER = """\
 # The ops of the gnomon dialect
 
 Generated from the registry by `python -m gnomon.tools.op_table`. A facet is a rule (✓) or a
-verdict; the second table explains the verdicts, and `docs/dialect.md` the facets. The
-attributes and an example of each op follow the tables.
+verdict; the second table explains the verdicts, and `docs/dialect.md` the facets. The ops of
+StableHLO that are raised to the dialect, and the attributes and an example of each op follow the
+tables.
+"""
+
+FOREIGN = """
+## Ops of StableHLO
+
+[Programs of StableHLO](driver.md#stablehlo) are raised to this dialect. Each op below becomes an op
+of the dialect or a composition of several, by a rule in `dialects/raising/`:
 """
 
 EXAMPLES = f"""
@@ -57,9 +67,23 @@ def table() -> str:
     for verdict in Verdict:
         if verdict in used:
             lines.append(f"| {verdict.name.lower().replace('_', ' ')} | {verdict.value} |")
+    lines.append(foreign_ops())
     lines.append(EXAMPLES)
     lines.append("\n\n".join(map(section, ops)))
     return "\n".join(lines) + "\n"
+
+
+def foreign_ops() -> str:
+    """The ops of StableHLO and CHLO: those that are raised, and those that are refused."""
+    raised = [f"`{name}`" for name, rule in sorted(RULES.items()) if not isinstance(rule, Refusal)]
+    refused = [
+        f"| `{name}` | {rule.reason} |"
+        for name, rule in sorted(RULES.items())
+        if isinstance(rule, Refusal)
+    ]
+    return "\n".join(
+        [FOREIGN, f"{', '.join(raised)}.\n", "| refused | reason |", "|---|---|", *refused]
+    )
 
 
 def section(op: Op) -> str:

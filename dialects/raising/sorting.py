@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gnomon.dialects.attributes import constant_elements
-from gnomon.dialects.emit import constant, convert, move_dim, ops, reshape
+from gnomon.dialects.emit import constant, convert, full_like, move_dim, ops, reshape
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.raising.elementwise import is_total_order, total_order_key
 from gnomon.dialects.raising.source import RaiseError, Region, Source, raises
@@ -133,11 +133,14 @@ def _keys(value: ir.Value, arguments: Sequence[ir.Value]) -> list[_Key] | None:
 
 def _key_array(key: _Key, operand: ir.Value) -> ir.Value:
     x = getattr(ops, key.part)(operand) if key.part else operand
-    if key.total:
-        x = total_order_key(x)
-    if not key.descending:
-        return x
-    return ops.neg(x) if is_floating(type_of(x).dtype) else ops.not_(x)
+    if is_floating(type_of(x).dtype) and not key.total:
+        if not key.descending:
+            return x
+        # All zeros are equal, and all nans, which come first in descending order.
+        x = ops.select(ops.eq(x, full_like(x, 0)), full_like(x, 0), x)
+        x = ops.select(ops.ne(x, x), full_like(x, np.nan), x)
+    x = total_order_key(x)
+    return ops.not_(x) if key.descending else x
 
 
 def _native_count(keys: Sequence[_Key], operands: Sequence[ir.Value]) -> int | None:
@@ -209,6 +212,7 @@ def _ranks(region: Region, operands: Sequence[ir.Value], dimension: int) -> ir.V
     before = reshape(before, table)  # whether element i comes before element j
     after = ops.transpose(before, permutation=(0, 2, 1))
     earlier = constant(np.broadcast_to(np.tri(length, k=-1, dtype=bool), table))
-    precedes = ops.or_(after, ops.and_(ops.not_(before), earlier))
+    # Equal elements come neither before each other, or both, and keep their order.
+    precedes = ops.select(ops.xor(before, after), after, earlier)
     ranks = ops.reduce_sum(convert(precedes, _I32), axes=(2,))
     return move_dim(reshape(ranks, shape), last, dimension)
