@@ -16,6 +16,7 @@ refuse(
     "recv",
     "reduce_scatter",
     "replica_id",
+    "sdy.manual_computation",
     "send",
 )
 refuse(
@@ -38,4 +39,3 @@ refuse(
 )
 refuse("it is a part of the expansion of asin and acos: keep those ops", "chlo._asin_acos_kernel")
 refuse("the gnomon dialect has no product with groups of rows", "chlo.ragged_dot")
-refuse("the gnomon dialect has no associative scan with a region", "chlo.scan")

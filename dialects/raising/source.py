@@ -204,6 +204,15 @@ class Source:
             return str(attribute.value)
         return str(attribute).rpartition(" ")[2].rstrip(">")
 
+    @property
+    def options(self) -> dict[str, ir.Attribute]:
+        """The typed options of a custom call, from whichever attribute holds them."""
+        for name in ("mhlo.backend_config", "backend_config", "mhlo.attributes"):
+            attribute = self.attribute(name)
+            if isinstance(attribute, ir.DictAttr):
+                return {item.name: item.attr for item in attribute}
+        return {}
+
     def padding(self, rank: int, name: str = "padding") -> tuple[tuple[int, int], ...]:
         """The pairs of low and high padding of each dimension."""
         if self.attribute(name) is None:

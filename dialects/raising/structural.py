@@ -147,6 +147,12 @@ def _get_tuple_element(source: Source) -> list[ir.Value]:
     return source.operands[ends[index] : ends[index + 1]]
 
 
+@raises("sdy.sharding_constraint", "sdy.reshard")
+def _sharding_constraint(source: Source) -> ir.Value:
+    """An annotation for partitioning over devices; imported programs run on one."""
+    return source.operand
+
+
 @raises("create_token", "after_all")
 def _token(source: Source) -> list[ir.Value]:
     return []

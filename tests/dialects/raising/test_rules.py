@@ -34,7 +34,8 @@ def test_every_op_has_a_rule_or_a_refusal() -> None:
     ensure_context()
     load_chlo()
     assert {f"stablehlo.{name}" for name in STABLEHLO.split()} <= RULES.keys()
-    assert all(context().is_registered_operation(name) for name in RULES)
+    others = {name for name in RULES if not context().is_registered_operation(name)}
+    assert all(name.startswith("sdy.") for name in others)
 
 
 PROGRAM = """
