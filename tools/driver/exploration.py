@@ -6,10 +6,10 @@ import argparse
 import sys
 
 from gnomon._compilation.explorer import explore
+from gnomon.tools.driver.artifacts import ArtifactProgram
 from gnomon.tools.driver.diagnostics import TOOLS
 from gnomon.tools.driver.errors import UsageError
 from gnomon.tools.driver.opening import open_program
-from gnomon.tools.driver.programs import PythonProgram
 from gnomon.tools.driver.progress import progress
 from gnomon.tools.driver.requests import request_of
 
@@ -19,13 +19,12 @@ __all__ = ["explore_command"]
 def explore_command(options: argparse.Namespace) -> None:
     """Run ``gnomon explore``."""
     program = open_program(request_of(options))
-    if not isinstance(program, PythonProgram):
+    if isinstance(program, ArtifactProgram):
         raise UsageError(
-            f"{program.path}: explore takes Python functions, whose source lines it shows"
+            f"{program.path}: explore takes functions and programs in MLIR, whose lines it shows"
         )
     with progress(f"{program.name}: lowering and compiling"):
-        lowered = program.lowered
-        text, captures = lowered.stages.traced.located, lowered._traced.captures
+        text, captures = program.traced()
         page = explore(program.name, text, captures, options.target, TOOLS, code=options.code)
     output = options.output or f"{program.name}.html"
     if output == "-":

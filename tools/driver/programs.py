@@ -187,6 +187,10 @@ class PythonProgram:
         """The traced function."""
         return self.jitted.lower(*self.given.positional, **self.given.by_name)
 
+    def traced(self) -> tuple[str, Sequence[Any]]:
+        """The traced program with locations, and the arrays that it takes after its arguments."""
+        return self.lowered.stages.traced.located, self.lowered._traced.captures
+
     @property
     def results(self) -> list[Leaf]:
         """A leaf for each array among the results."""

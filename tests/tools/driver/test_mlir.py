@@ -138,6 +138,16 @@ def test_text_that_crashes_the_parser_is_refused(
     assert f"{program}: the text is damaged: its reader crashed" in capsys.readouterr().err
 
 
+def test_stablehlo_is_explored(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = program.with_suffix(".html")
+    assert main(["explore", str(program), "--no-code", "-o", str(page)]) == 0
+    assert "Traced 1" in capsys.readouterr().err
+    assert "stablehlo.cosine" in page.read_text()  # the source, next to the stages
+    artifact = program.with_suffix(".gnm")
+    assert main(["compile", str(program), "-o", str(artifact)]) == 0
+    assert main(["explore", str(artifact)]) == 2
+
+
 def test_open_sizes_are_given_as_types(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program.write_text("""
 func.func @main(%n: tensor<i32>, %x: tensor<?xf32>) -> tensor<?xf32> {
