@@ -17,6 +17,7 @@ from gnomon.dialects.emit import (
     transpose,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.raising.positions import extremum_with_position
 from gnomon.dialects.raising.source import Region, Source, raises
 from gnomon.dialects.types import BOOL, is_complex, type_of
 
@@ -89,6 +90,9 @@ def _reduce(source: Source) -> list[ir.Value]:
     if combiner is not None and type_of(initial[0]) == type_.with_shape(()):
         reduced = getattr(ops, _REDUCTIONS[combiner])(operands[0], axes=axes)
         return [combined_with(reduced, initial[0], combiner)]
+    extremum = extremum_with_position(operands, initial, axes, region)
+    if extremum is not None:
+        return extremum
     kept = [d for d in range(type_.rank) if d not in axes]
     length = math.prod(type_.shape[d] for d in axes)
     width = math.prod(type_.shape[d] for d in kept)

@@ -242,6 +242,44 @@ def test_functions_tuples_and_dialects() -> None:
     np.testing.assert_array_equal(results[7], m)
 
 
+EXTREMUM = """
+func.func @main(%x: tensor<2x4xf32>) -> (tensor<2xf32>, tensor<2xi32>) {{
+  %i = stablehlo.iota dim = 1 : tensor<2x4xi32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0:2 = stablehlo.reduce(%x init: %low), (%i init: %zero) across dimensions = [1]
+      : (tensor<2x4xf32>, tensor<2x4xi32>, tensor<f32>, tensor<i32>)
+      -> (tensor<2xf32>, tensor<2xi32>)
+    reducer(%a: tensor<f32>, %b: tensor<f32>) (%m: tensor<i32>, %n: tensor<i32>) {{
+      %gt = stablehlo.compare {direction}, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %nan = stablehlo.compare NE, %a, %a : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %first = stablehlo.or %gt, %nan : tensor<i1>
+      %eq = stablehlo.compare EQ, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %lt = stablehlo.compare LT, %m, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %tie = stablehlo.and %eq, %lt : tensor<i1>
+      %pick = stablehlo.or %first, %tie : tensor<i1>
+      %v = stablehlo.select %first, %a, %b : tensor<i1>, tensor<f32>
+      %p = stablehlo.select %pick, %m, %n : tensor<i1>, tensor<i32>
+      stablehlo.return %v, %p : tensor<f32>, tensor<i32>
+    }}
+  return %0#0, %0#1 : tensor<2xf32>, tensor<2xi32>
+}}
+"""
+
+
+def test_positions_of_extrema() -> None:
+    """A region that is proved to be argmax becomes it; one that differs for a nan does not."""
+    x = np.array([[1, 3, 3, 2], [0, np.nan, 5, np.nan]], np.float32)
+    text = EXTREMUM.format(direction="GT")
+    assert "gnomon.argmax" in str(raised(text).module)
+    values, positions = evaluate(text, x)
+    np.testing.assert_array_equal(values, [3, np.nan])
+    np.testing.assert_array_equal(positions, [1, 1])
+    other = text.replace("or %gt, %nan", "and %gt, %gt")
+    assert "gnomon.argmax" not in str(raised(other).module)
+    np.testing.assert_array_equal(evaluate(other, np.nan_to_num(x))[1], [1, 2])
+
+
 @pytest.mark.parametrize(
     ("statement", "parts"),
     [
