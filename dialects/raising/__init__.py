@@ -17,6 +17,7 @@ from gnomon.dialects.raising import (  # noqa: F401
     indexing,
     linear_algebra,
     normalization,
+    ragged,
     reduction,
     refusals,
     scattering,

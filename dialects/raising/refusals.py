@@ -38,4 +38,3 @@ refuse(
     "set_dimension_size",
 )
 refuse("it is a part of the expansion of asin and acos: keep those ops", "chlo._asin_acos_kernel")
-refuse("the gnomon dialect has no product with groups of rows", "chlo.ragged_dot")

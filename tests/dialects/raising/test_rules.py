@@ -242,6 +242,33 @@ def test_functions_tuples_and_dialects() -> None:
     np.testing.assert_array_equal(results[7], m)
 
 
+RAGGED = """
+func.func @main(%x: tensor<5x2xf32>, %w: tensor<2x2x3xf32>, %y: tensor<5x3xf32>,
+                %s: tensor<2xi32>) -> (tensor<5x3xf32>, tensor<2x2x3xf32>) {
+  %0 = "chlo.ragged_dot"(%x, %w, %s) {ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [], rhs_batching_dimensions = [],
+      lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+      lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}
+      : (tensor<5x2xf32>, tensor<2x2x3xf32>, tensor<2xi32>) -> tensor<5x3xf32>
+  %1 = "chlo.ragged_dot"(%x, %y, %s) {ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [], rhs_batching_dimensions = [],
+      lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0],
+      lhs_ragged_dimensions = [0], rhs_group_dimensions = []>}
+      : (tensor<5x2xf32>, tensor<5x3xf32>, tensor<2xi32>) -> tensor<2x2x3xf32>
+  return %0, %1 : tensor<5x3xf32>, tensor<2x2x3xf32>
+}
+"""
+
+
+def test_products_of_groups() -> None:
+    """Each group of rows has its own matrix, or its own product; rows without a group give 0."""
+    drawn = np.random.default_rng(0)
+    x, w, y = (drawn.integers(-3, 4, shape) for shape in ((5, 2), (2, 2, 3), (5, 3)))
+    results = evaluate(RAGGED, x, w, y, [3, 1])
+    np.testing.assert_array_equal(results[0], [*(x[:3] @ w[0]), *(x[3:4] @ w[1]), [0, 0, 0]])
+    np.testing.assert_array_equal(results[1], [x[:3].T @ y[:3], x[3:4].T @ y[3:4]])
+
+
 EXTREMUM = """
 func.func @main(%x: tensor<2x4xf32>) -> (tensor<2xf32>, tensor<2xi32>) {{
   %i = stablehlo.iota dim = 1 : tensor<2x4xi32>
