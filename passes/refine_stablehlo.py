@@ -6,15 +6,16 @@ of upstream infer all other types, and evaluate what the program computes from s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects.attributes import DENSE
+from gnomon.dialects.attributes import DENSE, constant_elements
 from gnomon.dialects.mlir import context, ir, passmanager
 from gnomon.dialects.raising import RaiseError
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type
+from gnomon.dialects.window_folds import window_shape
 
 __all__ = ["Argument", "is_sized", "parse_argument", "refine"]
 
@@ -68,7 +69,16 @@ def refine(module: ir.Module, main: ir.Operation, arguments: Sequence[Argument])
                     attributes={"value": DENSE.encode(literal)},
                 )
                 parameter.replace_all_uses_with(known.results[0])
-    for step in (f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}}", *_PASSES):
+    _run(module, (f"stablehlo-refine-arguments{{types={','.join(map(str, types))}}}", *_PASSES))
+    while _refine_calls(module):
+        for function in module.body.operations:
+            if function.operation.name == "func.func":
+                _set_function_type(function.operation)
+        _run(module, _PASSES)
+
+
+def _run(module: ir.Module, steps: Sequence[str]) -> None:
+    for step in steps:
         try:
             manager = passmanager.PassManager.parse(f"builtin.module({step})", context())
             manager.run(module.operation)
@@ -77,6 +87,90 @@ def refine(module: ir.Module, main: ir.Operation, arguments: Sequence[Argument])
             raise RaiseError(
                 f"the program does not take arguments of these types: {reason}"
             ) from error
+
+
+def _set_function_type(function: ir.Operation) -> None:
+    """Declare the types that a function takes and returns."""
+    block = function.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1].operation.operands
+    type_ = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in returned])
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+
+
+def _refine_calls(module: ir.Module) -> bool:
+    """Set the result types of JAX's calls of dynamic ops; upstream's passes do not know them.
+
+    Returns:
+      Whether a type changed.
+    """
+    changed = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal changed
+        if op.name == "stablehlo.custom_call":
+            shapes = _SHAPES.get(ir.StringAttr(op.attributes["call_target_name"]).value)
+            dynamic = [r for r in op.results if not ir.RankedTensorType(r.type).has_static_shape]
+            if shapes is not None and dynamic:
+                for result, shape in zip(op.results, shapes(op) or (), strict=False):
+                    element = ir.RankedTensorType(result.type).element_type
+                    result.set_type(ir.RankedTensorType.get(shape, element, loc=op.location))
+                    changed = changed or result in dynamic
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return changed
+
+
+def _literal_numbers(value: ir.Value) -> tuple[int, ...] | None:
+    """The numbers of a literal of the source; None for another value."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "stablehlo.constant":
+        return None
+    return tuple(int(n) for n in constant_elements(owner.operation).reshape(-1))
+
+
+def _shape_of(value: ir.Value) -> tuple[int, ...] | None:
+    type_ = ir.RankedTensorType(value.type)
+    return tuple(type_.shape) if type_.has_static_shape else None
+
+
+_Shapes: TypeAlias = "Sequence[tuple[int, ...]] | None"
+
+
+def _top_k_shapes(op: ir.Operation) -> _Shapes:
+    x, k = op.operands
+    shape, count = _shape_of(x), _literal_numbers(k)
+    return None if shape is None or count is None else [(*shape[:-1], *count)] * 2
+
+
+def _generator_shapes(op: ir.Operation) -> _Shapes:
+    state, sizes = op.operands
+    key, shape = _shape_of(state), _literal_numbers(sizes)
+    return None if key is None or shape is None else [key, shape]
+
+
+def _window_shapes(op: ir.Operation) -> _Shapes:
+    *operands, sizes, strides, base, window, padding = op.operands
+    shape = _shape_of(operands[0])
+    numbers = [_literal_numbers(v) for v in (sizes, strides, base, window, padding)]
+    known = [n for n in numbers if n is not None]
+    if shape is None or len(known) < len(numbers):
+        return None
+    *dims, pads = known
+    names = ("window_dimensions", "window_strides", "base_dilation", "window_dilation")
+    low, high = pads[::2], pads[1::2]
+    made = window_shape(
+        shape, **dict(zip(names, dims, strict=True)), padding_low=low, padding_high=high
+    )
+    return [made] * len(op.results)
+
+
+# By the targets of custom calls.
+_SHAPES: dict[str, Callable[[ir.Operation], _Shapes]] = {
+    "stablehlo.dynamic_reduce_window": _window_shapes,
+    "stablehlo.dynamic_rng_bit_generator": _generator_shapes,
+    "stablehlo.dynamic_top_k": _top_k_shapes,
+}
 
 
 def _checked(parameters: Sequence[ir.Value], arguments: Sequence[Argument]) -> list[ir.Type]:

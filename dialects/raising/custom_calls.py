@@ -13,7 +13,10 @@ from gnomon.dialects.emit import constant_value, ops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.raising.library_calls import library_routine
+from gnomon.dialects.raising.linear_algebra import rng_bit_generator
+from gnomon.dialects.raising.sized import literal
 from gnomon.dialects.raising.source import RaiseError, Region, Source, raises
+from gnomon.dialects.raising.windowed import reduce_window
 from gnomon.dialects.sorting import take_along
 from gnomon.dialects.types import type_of
 
@@ -83,7 +86,7 @@ def _shape_assertion(source: Source) -> list[ir.Value]:
     return []
 
 
-@_target("mhlo.topk", "TopK")
+@_target("mhlo.topk", "TopK", "stablehlo.dynamic_top_k")
 def _top_k(source: Source) -> list[ir.Value]:
     options = source.options
     if "largest" in options and not ir.BoolAttr(options["largest"]).value:
@@ -94,16 +97,19 @@ def _top_k(source: Source) -> list[ir.Value]:
     return results
 
 
-@_target("ApproxTopK")
+@_target("ApproxTopK", "stablehlo.dynamic_approx_top_k")
 def _approximate_top_k(source: Source) -> list[ir.Value]:
     """The exact elements: the recall that is asked for is a lower bound."""
     options = source.options
-    axis, k = (int(ir.IntegerAttr(options[n]).value) for n in ("reduction_dim", "top_k"))
+    axis = int(ir.IntegerAttr(options["reduction_dim"]).value)
+    if "top_k" in options:
+        k = int(ir.IntegerAttr(options["top_k"]).value)
+    else:
+        (k,) = literal(source.operands[4], "number of elements")
     x, labels = source.operands[:2]
     if source.result_types[0].shape[axis] != k:
         raise RaiseError("its results are not aggregated to k elements")
-    (name,) = source.attribute("called_computations")
-    direction = _direction(source.engine.function(str(ir.FlatSymbolRefAttr(name).value)))
+    direction = _direction(_computation(source))
     if direction is None:
         raise RaiseError("its comparator is not one comparison (GT or LT) of its first arguments")
     if direction == "GT":
@@ -112,6 +118,12 @@ def _approximate_top_k(source: Source) -> list[ir.Value]:
         values, positions = ops.top_k(ops.neg(x), k=k, axis=axis)
         values = ops.neg(values)
     return [values, take_along(labels, positions, axis, unique=True)]
+
+
+def _computation(source: Source) -> Region:
+    """The only function that a call names."""
+    (name,) = source.attribute("called_computations")
+    return source.engine.function(str(ir.FlatSymbolRefAttr(name).value))
 
 
 def _direction(comparator: Region) -> str | None:
@@ -136,3 +148,20 @@ def _threefry(source: Source) -> list[ir.Value]:
 def _pivots_to_permutation(source: Source) -> list[ir.Value]:
     size = source.type.shape[-1]
     return [ops.lu_pivots_to_permutation(source.operand, size=size)]
+
+
+_target("stablehlo.dynamic_rng_bit_generator")(rng_bit_generator)
+
+
+@_target("stablehlo.dynamic_reduce_window")
+def _dynamic_reduce_window(source: Source) -> list[ir.Value]:
+    sizes, strides, base, dilation, padding = (literal(v, "windows") for v in source.operands[-5:])
+    window = {
+        "window_dimensions": sizes,
+        "window_strides": strides,
+        "base_dilation": base,
+        "window_dilation": dilation,
+        "padding_low": padding[::2],
+        "padding_high": padding[1::2],
+    }
+    return reduce_window(source, _computation(source), window)

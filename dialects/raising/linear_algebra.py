@@ -58,8 +58,9 @@ def _fft(source: Source) -> ir.Value:
 
 
 @raises("rng_bit_generator")
-def _rng_bit_generator(source: Source) -> list[ir.Value]:
-    state = source.operand
+def rng_bit_generator(source: Source) -> list[ir.Value]:
+    """Random bits of the result's type, from the first operand."""
+    state = source.operands[0]
     type_ = type_of(state)
     words = _words(state)
     if type_of(words).shape != (_STATE_WORDS,):

@@ -13,7 +13,7 @@ from gnomon.dialects.raising.source import RaiseError, Source, raises
 from gnomon.dialects.raising.structural import broadcast
 
 
-def _literal(value: ir.Value, what: str) -> tuple[int, ...]:
+def literal(value: ir.Value, what: str) -> tuple[int, ...]:
     """The numbers of an operand that is a literal."""
     stored = constant_value(value)
     if stored is None:
@@ -38,7 +38,7 @@ def _dynamic_iota(source: Source) -> ir.Value:
 
 @raises("dynamic_gather")
 def _dynamic_gather(source: Source) -> ir.Value:
-    return gather(source, _literal(source.operands[2], "slice sizes"))
+    return gather(source, literal(source.operands[2], "slice sizes"))
 
 
 @raises("dynamic_pad")
@@ -47,9 +47,9 @@ def _dynamic_pad(source: Source) -> ir.Value:
     padded: ir.Value = ops.pad(
         x,
         value,
-        low=_literal(low, "paddings"),
-        high=_literal(high, "paddings"),
-        interior=_literal(interior, "paddings"),
+        low=literal(low, "paddings"),
+        high=literal(high, "paddings"),
+        interior=literal(interior, "paddings"),
     )
     return padded
 
@@ -59,14 +59,14 @@ def _real_dynamic_slice(source: Source) -> ir.Value:
     x, start, limit, strides = source.operands
     sliced: ir.Value = ops.slice(
         x,
-        start=_literal(start, "bounds"),
-        limit=_literal(limit, "bounds"),
-        strides=_literal(strides, "strides"),
+        start=literal(start, "bounds"),
+        limit=literal(limit, "bounds"),
+        strides=literal(strides, "strides"),
     )
     return sliced
 
 
 @raises("dynamic_conv")
 def _dynamic_conv(source: Source) -> ir.Value:
-    numbers = _literal(source.operands[2], "paddings")
+    numbers = literal(source.operands[2], "paddings")
     return convolution(source, tuple(zip(numbers[::2], numbers[1::2], strict=True)))

@@ -47,14 +47,16 @@ def _unpadded(window: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
 
 @raises("reduce_window")
 def _reduce_window(source: Source) -> list[ir.Value]:
-    return reduce_window(source, _window(source))
+    return reduce_window(source, source.region, _window(source))
 
 
-def reduce_window(source: Source, window: dict[str, tuple[int, ...]]) -> list[ir.Value]:
+def reduce_window(
+    source: Source, region: Region, window: dict[str, tuple[int, ...]]
+) -> list[ir.Value]:
     """Reduce the windows of the operands, which are padded with the initial values."""
     count = len(source.operation.results)
     operands, initial = source.operands[:count], source.operands[count : 2 * count]
-    region, type_ = source.region, type_of(operands[0])
+    type_ = type_of(operands[0])
     combiner = combiner_of(region, type_.dtype) if count == 1 else None
     name = _WINDOWED.get(combiner or "")
     if (
