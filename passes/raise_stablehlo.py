@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import describe
+from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program, call, emit_call, symbol_name
 from gnomon.dialects.functions import vmap as vmap_op
 from gnomon.dialects.mlir import context, ir, passmanager, stablehlo
@@ -20,6 +21,7 @@ from gnomon.dialects.raising import RULES, RaiseError, Region, Source
 from gnomon.dialects.raising.source import Refusal
 from gnomon.dialects.raising.structural import width
 from gnomon.dialects.types import TensorType, tensor_type, type_of
+from gnomon.passes.chlo_expansions import Expansions
 from gnomon.passes.refine_stablehlo import Argument, is_sized, refine
 
 __all__ = ["OpenArgumentsError", "RaiseError", "is_foreign", "load_chlo", "raise_stablehlo"]
@@ -77,9 +79,9 @@ def raise_stablehlo(module: ir.Module, arguments: Sequence[Argument] | None = No
     Raises:
       RaiseError: an op or a type has no form in the gnomon dialect, or there is no such function.
     """
+    load_chlo()
     if arguments is not None:
-        raiser = _Raiser(module)
-        refine(module, raiser.public, arguments)
+        refine(module, _Raiser(module).public, arguments)
     raiser = _Raiser(module)
     raiser.raise_public()
     return raiser.program
@@ -105,6 +107,7 @@ class _Raiser:
         self._raised: dict[str, str] = {}
         self._active: list[str] = []
         self._env: Environment = {}
+        self._expansions = Expansions(module)
 
     @property
     def public(self) -> ir.Operation:
@@ -217,6 +220,10 @@ class _Raiser:
         raise RaiseError("a block has no terminator")
 
     def _results(self, op: ir.Operation, operands: Sequence[ir.Value]) -> list[ir.Value]:
+        known = self._expansions.match(op)
+        if known is not None:
+            name, argument = known
+            return list(getattr(ops, name).build(self._env[argument], {}))
         rule = RULES.get(op.name)
         try:
             if isinstance(rule, Refusal):

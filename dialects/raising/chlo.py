@@ -10,9 +10,10 @@ from gnomon.dialects.types import tensor_type, type_of
 
 
 @raises("chlo.top_k")
-def _top_k(source: Source) -> list[ir.Value]:
-    x = source.operand
-    results: list[ir.Value] = ops.top_k(x, k=source.integer("k"), axis=type_of(x).rank - 1)
+def top_k(source: Source) -> list[ir.Value]:
+    """The largest elements along the last dimension, as many as the results have."""
+    x, k = source.operand, source.result_types[0].shape[-1]
+    results: list[ir.Value] = ops.top_k(x, k=k, axis=type_of(x).rank - 1)
     return results
 
 

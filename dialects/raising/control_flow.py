@@ -9,7 +9,9 @@ import numpy as np
 from gnomon.dialects.body import Body
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.raising.chlo import top_k
 from gnomon.dialects.raising.counted_loops import as_scan
+from gnomon.dialects.raising.elementwise import SAME
 from gnomon.dialects.raising.source import Region, Source, raises
 from gnomon.dialects.types import type_of
 
@@ -79,5 +81,11 @@ def _call(source: Source) -> list[ir.Value]:
 
 @raises("composite")
 def _composite(source: Source) -> list[ir.Value]:
-    """Call the function that defines the composite."""
+    """Call the function that defines the composite, unless it is an op of the dialect."""
+    name = source.word("name")
+    if name == "chlo.top_k":
+        return list(top_k(source))
+    if name in SAME:
+        results: list[ir.Value] = getattr(ops, SAME[name]).build(source.operands, {})
+        return results
     return source.engine.call(source.word("decomposition"), source.operands)

@@ -19,7 +19,7 @@ from gnomon.dialects.types import (
 )
 
 # The op of the gnomon dialect with the same operands and meaning.
-_SAME = {
+SAME = {
     "abs": "abs",
     "add": "add",
     "and": "and",
@@ -82,11 +82,11 @@ _SAME = {
 def _raise_same(name: str) -> None:
     @raises(name)
     def rule(source: Source) -> list[ir.Value]:
-        results: list[ir.Value] = getattr(ops, _SAME[name]).build(source.operands, {})
+        results: list[ir.Value] = getattr(ops, SAME[name]).build(source.operands, {})
         return results
 
 
-for _name in _SAME:
+for _name in SAME:
     _raise_same(_name)
 
 
