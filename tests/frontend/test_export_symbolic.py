@@ -441,6 +441,7 @@ MORE_PROGRAMS: dict[str, tuple[Any, tuple[str, ...]]] = {
         ),
         ("b,1,a+3,a+4", "2,1,3,3"),
     ),
+    "an index by a size": (lambda x: (x[x.shape[0] - 1], x[x.shape[0] // 2]), ("a",)),
     "padding by a size": (
         lambda x, k: lax.conv_general_dilated(x, k, (2, 3), [(1, x.shape[2]), (0, -1)]),
         ("b,1,a+3,a+4", "2,1,3,3"),
