@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import pairwise, sharding_rules, work_rules
+from gnomon.dialects import extrema, pairwise, sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL as BOOL_KIND
 from gnomon.dialects.attributes import INT, INTS
 from gnomon.dialects.combinators import (
@@ -304,7 +304,7 @@ cummax = _cumulative(
     "cummax",
     doc="cumulative maxima along an axis, starting at the end if reverse; nan from the first nan",
     dtypes=NUMERIC,
-    accumulate=np.maximum.accumulate,
+    accumulate=extrema.accumulate_maximum,
     identity=lowest,
     jvp=_jvp_scan(_extremum_rule("max")),
     combine=larger,
@@ -313,7 +313,7 @@ cummin = _cumulative(
     "cummin",
     doc="cumulative minima along an axis, starting at the end if reverse; nan from the first nan",
     dtypes=NUMERIC,
-    accumulate=np.minimum.accumulate,
+    accumulate=extrema.accumulate_minimum,
     identity=highest,
     jvp=_jvp_scan(_extremum_rule("min")),
     combine=smaller,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.dialects import pairwise, sharding_rules, work_rules
+from gnomon.dialects import extrema, pairwise, sharding_rules, work_rules
 from gnomon.dialects.attributes import DTYPE, INT, INTS
 from gnomon.dialects.combinators import (
     Tangents,
@@ -205,7 +205,7 @@ reduce_max = _reducer(
     "reduce_max",
     doc="the largest element over axes; nan if any is; complex numbers compare by real part first",
     dtypes=ANY,
-    reduce=np.maximum.reduce,
+    reduce=extrema.reduce_maximum,
     identity=lowest,
     jvp=_jvp_extremum,
     combine=larger,
@@ -214,7 +214,7 @@ reduce_min = _reducer(
     "reduce_min",
     doc="the smallest element over axes; nan if any is; complex numbers compare by real part first",
     dtypes=ANY,
-    reduce=np.minimum.reduce,
+    reduce=extrema.reduce_minimum,
     identity=highest,
     jvp=_jvp_extremum,
     combine=smaller,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules
+from gnomon.dialects import extrema, sharding_rules
 from gnomon.dialects.attributes import INTS, Kind
 from gnomon.dialects.combinators import (
     Tangents,
@@ -161,13 +161,19 @@ def _windowed(
     doc: str,
     dtypes: Sequence[np.dtype],
     ufunc: np.ufunc,
+    select: Callable[[Any, np.ndarray], Any] | None = None,
     identity: Callable[[np.dtype], np.ndarray],
     combine: Rule,
     jvp: Facet,
     transpose: Facet = NOT_LINEAR,
     accumulates: bool = False,
 ) -> Op:
-    """Declare a reduction of windows; see `reduction` for the meaning of the arguments."""
+    """Declare a reduction of windows; see `reduction` for the meaning of most arguments.
+
+    Args:
+      ufunc: combines two elements.
+      select: the function of `extrema` that corrects the zeros, for a ufunc that selects elements.
+    """
 
     def infer(x: TensorType, **params: Any) -> TensorType:
         require_dtype(name, x, dtypes)
@@ -179,10 +185,14 @@ def _windowed(
             return np.zeros(shape, dtype)
         wide = x.astype(accumulator(dtype)) if accumulates else x
         padded = dilate_and_pad(wide, identity(wide.dtype), params)
-        (result,) = fold_windows(
-            [padded], padded.shape, params, take_strided, lambda a, b: [ufunc(a[0], b[0])]
-        )
-        return np.array(result, dtype)
+
+        def fold(x: np.ndarray) -> np.ndarray:
+            (result,) = fold_windows(
+                [x], x.shape, params, take_strided, lambda a, b: [ufunc(a[0], b[0])]
+            )
+            return result
+
+        return np.array(fold(padded) if select is None else select(fold, padded), dtype)
 
     def batch(
         inst: Instance, operands: Values, dims: Sequence[int | None], axis: MappedAxis
@@ -305,6 +315,7 @@ reduce_window_max = _windowed(
     doc="the largest element of each window; nan if there is one",
     dtypes=REAL,
     ufunc=np.maximum,
+    select=extrema.largest,
     identity=lowest,
     combine=larger,
     jvp=_jvp_extremum("window_argmax"),
@@ -314,6 +325,7 @@ reduce_window_min = _windowed(
     doc="the smallest element of each window; nan if there is one",
     dtypes=REAL,
     ufunc=np.minimum,
+    select=extrema.smallest,
     identity=highest,
     combine=smaller,
     jvp=_jvp_extremum("window_argmin"),

@@ -46,7 +46,7 @@ from gnomon.dialects.indexing.windows import (
     signed_indices,
     starts_of,
 )
-from gnomon.dialects.indexing.writes import Write, assign, combine, native, unchanged
+from gnomon.dialects.indexing.writes import Write, assign, combine, extremum, native, unchanged
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import (
     ANY,
@@ -320,7 +320,7 @@ scatter_mul = _scatter(
 scatter_min = _scatter(
     "scatter_min",
     "the operand with windows replaced by the minimum of the windows and the updates",
-    write=combine(np.minimum),
+    write=extremum(np.minimum),
     working_dtype=native,
     update="min",
     jvp=jvp_extremal,
@@ -329,7 +329,7 @@ scatter_min = _scatter(
 scatter_max = _scatter(
     "scatter_max",
     "the operand with windows replaced by the maximum of the windows and the updates",
-    write=combine(np.maximum),
+    write=extremum(np.maximum),
     working_dtype=native,
     update="max",
     jvp=jvp_extremal,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gnomon.dialects import extrema
 from gnomon.dialects.indexing.windows import Windows, element_count
 from gnomon.dialects.types import SUB_BYTE, is_floating
 
@@ -61,6 +62,29 @@ def combine(ufunc: np.ufunc) -> Write:
                 positions = np.add.outer(positions, np.arange(0, n * stride, stride))
         # On flat arrays of one native dtype, ufunc.at is a compiled loop.
         ufunc.at(out.reshape(-1), positions.reshape(-1), updates.reshape(-1))
+
+    return write
+
+
+def extremum(ufunc: np.ufunc) -> Write:
+    """A write that keeps the larger or the smaller number, of two zeros as in `extrema`."""
+    plain = combine(ufunc)
+
+    def write(
+        out: np.ndarray,
+        windows: Windows,
+        rows: tuple[np.ndarray, ...],
+        updates: np.ndarray,
+        unique: bool,
+    ) -> None:
+        zeros = None
+        if extrema.has_negative_zero(updates) or extrema.has_negative_zero(out):
+            keys = extrema.ordered(out)
+            plain(keys, windows, rows, extrema.ordered(updates), unique)
+            zeros = extrema.decoded(keys, out.dtype)
+        plain(out, windows, rows, updates, unique)
+        if zeros is not None:
+            np.copyto(out, zeros, where=out == 0)
 
     return write
 

@@ -79,6 +79,38 @@ def test_8_bit_floats_are_sorted() -> None:
     np.testing.assert_array_equal(np.asarray(gnp.unique(x)).astype(np.float32), numbers)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16])
+def test_zero_is_above_negative_zero(dtype: type) -> None:
+    # Both orders, at the start and the end of arrays that NumPy reads in vectors of 8 or 16.
+    zeros = np.array([[0, -0.0] * 8 + [0], [-0.0, 0] * 8 + [-0.0], [-0.0] * 17], dtype)
+    one_below = np.where(np.arange(17) == 3, dtype(-1), zeros)
+
+    def of(x: Any, y: Any) -> Any:
+        window: Any = {"window_dimensions": (1, 3), "window_strides": (1, 1), "padding": "VALID"}
+        results: list[Any] = []
+        for over, reduce, scan, name, start in (
+            (lax.max, gnp.max, lax.cummax, "max", -np.inf),
+            (lax.min, gnp.min, lax.cummin, "min", np.inf),
+        ):
+            results += [reduce(x), reduce(x, 0), reduce(y, 1), scan(x, 1), scan(x, 1, True)]
+            results += [lax.reduce_window(x, gnp.asarray(start, dtype), over, **window)]
+            columns = gnp.array([5, 2, 5])
+            results += [getattr(x.at[:, columns], name)(x[:, :3])]
+            results += [getattr(x.at[1, columns], name)(x[0, 1:4])]
+            results += [over(x[0, 0], x[0, 1]), over(x[0, 1], x[0, 0])]
+        return results
+
+    operands = gnp.asarray(zeros), gnp.asarray(one_below)
+    for found, compiled in zip(of(*operands), gn.jit(of)(*operands), strict=True):
+        assert_array_equal_bits(np.asarray(found), np.asarray(compiled))
+    assert [str(gnp.maximum(0.0, -0.0)), str(gnp.minimum(-0.0, 0.0))] == ["0.0", "-0.0"]
+
+
+def assert_array_equal_bits(found: np.ndarray, expected: np.ndarray) -> None:
+    assert found.dtype == expected.dtype
+    assert found.tobytes() == expected.tobytes(), (found, expected)
+
+
 def test_complex_numbers_are_clamped() -> None:
     x = np.complex64([1 + 2j, 3 - 1j, -1, 2 + 5j])
 

@@ -17,6 +17,7 @@ from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
 from gnomon._diagnostics.quiet import quiet
 from gnomon._tracing.stack import needs_bind
+from gnomon.dialects import extrema
 from gnomon.dialects.pairwise import reduce_sum
 from gnomon.dialects.types import BOOL
 
@@ -30,8 +31,8 @@ _ORDERED: _Dtypes = frozenset(np.dtype(code) for code in "fdbhilqBHILQ?")
 _INT32 = np.dtype("int32")
 
 # NumPy's type stubs do not accept a keepdims whose value is known only at run time.
-_maximum: Any = np.maximum.reduce
-_minimum: Any = np.minimum.reduce
+_maximum: Any = extrema.reduce_maximum
+_minimum: Any = extrema.reduce_minimum
 _or: Any = np.logical_or.reduce
 _and: Any = np.logical_and.reduce
 
