@@ -32,6 +32,8 @@ from gnomon.dialects.attributes import DTYPE
 from gnomon.dialects.body import Body, clone_into, create, operands_of, results_of
 from gnomon.dialects.callbacks import call_back, callback_of
 from gnomon.dialects.contract import Instance, attach_bodies, instance_of
+from gnomon.dialects.elementwise.expansion import emitted
+from gnomon.dialects.elementwise.representation import following_bits
 from gnomon.dialects.emit import constant, convert, full_like, ops, reshape, slice_along
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
@@ -362,6 +364,15 @@ def _shift_right_arithmetic(inst: Instance) -> list[ir.Value]:
     return [narrowed(ops.shift_right_arithmetic(signed, y), dtype)]
 
 
+def _following(inst: Instance) -> list[ir.Value]:
+    """The next number of an 8-bit format, whose codes are stored."""
+    dtype = inst.type.dtype
+    x, y = (widened(v, dtype) for v in inst.operands)
+    bits, target = (ops.bitcast_convert(v, dtype=_I8) for v in inst.operands)
+    following = following_bits(emitted, x, y, bits, target, dtype)
+    return [ops.bitcast_convert(following, dtype=_U8)]
+
+
 _RULES: dict[str, _Rule] = {
     "shift_right_arithmetic": _shift_right_arithmetic,
     **dict.fromkeys(("pure_callback", "io_callback", "debug_callback"), _call_of_python),
@@ -373,4 +384,5 @@ _RULES: dict[str, _Rule] = {
     "population_count": _on_bits(lambda x, _, bits: ops.population_count(x)),
     "shift_right_logical": _on_bits(lambda x, y, bits: ops.shift_right_logical(x, y)),
     "mulhi": _mulhi,
+    "nextafter": _following,
 }

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from gnomon.dialects import extrema, sharding_rules, work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
@@ -113,7 +113,7 @@ max_ = binary(
     "max",
     doc="the larger of x and y; nan if one is nan; logical or on bool",
     dtypes=ANY,
-    evaluate=same_dtype(extrema.maximum),
+    evaluate=same_dtype(np.maximum),
     jvp=_extremum_slopes,
     lower=lambda inst: [larger(*inst.operands)],
 )
@@ -121,7 +121,7 @@ min_ = binary(
     "min",
     doc="the smaller of x and y; nan if one is nan; logical and on bool",
     dtypes=ANY,
-    evaluate=same_dtype(extrema.minimum),
+    evaluate=same_dtype(np.minimum),
     jvp=_extremum_slopes,
     lower=lambda inst: [smaller(*inst.operands)],
 )
@@ -223,7 +223,7 @@ def _infer_clamp(low: TensorType, x: TensorType, high: TensorType) -> TensorType
 
 @same_dtype
 def _clamp(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return extrema.minimum(extrema.maximum(low, x), high)
+    return np.minimum(np.maximum(low, x), high)
 
 
 def _jvp_clamp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -20,7 +22,7 @@ from gnomon.dialects.contract import ZERO_TANGENT, Instance
 from gnomon.dialects.elementwise.expansion import widen_bytes
 from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import BOOL, FLOATING, bfloat16
+from gnomon.dialects.types import BOOL, FLOATING, type_of
 
 is_finite = unary(
     "is_finite",
@@ -46,30 +48,57 @@ def _jvp_nextafter(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.
     return [tangents[0]]
 
 
+def following_bits(
+    build: Any, x: ir.Value, y: ir.Value, bits: ir.Value, target: ir.Value, dtype: np.dtype
+) -> ir.Value:
+    """The bits of the number of a format that follows x toward y.
+
+    Args:
+      build: `emitted`, or `lowered` for StableHLO.
+      x, y: numbers of the format, perhaps in a wider dtype.
+      bits, target: their bits in the format, signed integers.
+      dtype: the format.
+    """
+    integer = type_of(bits).dtype
+
+    def full(value: int) -> ir.Value:
+        result: ir.Value = build.full_like(bits, value)
+        return result
+
+    up = build.lt(x, y)
+    if dtype == ml_dtypes.float8_e8m0fnu:
+        # All numbers of this format are positive.
+        moved = build.add(bits, build.select(up, full(1), full(-1)))
+    else:
+        # The bit pattern grows by one away from zero and falls by one toward zero.
+        zero, sign = build.full_like(x, 0), full(int(np.iinfo(integer).min))
+        outwards = build.eq(up, build.gt(x, zero))
+        stepped = build.add(bits, build.select(outwards, full(1), full(-1)))
+        from_zero = build.or_(build.and_(target, sign), full(1))
+        moved = build.select(build.eq(x, zero), from_zero, stepped)
+        if not np.signbit(np.array(-0.0, dtype)):
+            # In place of -0, this format has a nan.
+            moved = build.select(build.eq(moved, sign), full(0), moved)
+    reached = build.select(build.eq(x, y), target, moved)
+    is_nan = build.or_(build.ne(x, x), build.ne(y, y))
+    nan = int(np.array(np.nan, dtype).view(integer))
+    following: ir.Value = build.select(is_nan, full(nan), reached)
+    return following
+
+
 def _lower_nextafter(inst: Instance) -> list[ir.Value]:
     x, y = inst.operands
-    integer = np.dtype(f"int{8 * inst.type.dtype.itemsize}")
-    bits = lowered.bitcast_convert(x, dtype=integer)
-    target = lowered.bitcast_convert(y, dtype=integer)
-    one = lowered.full_like(bits, 1)
-    sign = lowered.full_like(bits, np.iinfo(integer).min)
-    # The bit pattern grows by one away from zero and falls by one toward zero.
-    outwards = lowered.eq(lowered.lt(x, y), lowered.gt(x, lowered.full_like(x, 0)))
-    stepped = lowered.add(bits, lowered.select(outwards, one, lowered.full_like(bits, -1)))
-    from_zero = lowered.or_(lowered.and_(target, sign), one)
-    at_zero = lowered.eq(x, lowered.full_like(x, 0))
-    moved = lowered.bitcast_convert(
-        lowered.select(at_zero, from_zero, stepped), dtype=inst.type.dtype
-    )
-    reached = lowered.select(lowered.eq(x, y), y, moved)
-    is_nan = lowered.or_(lowered.ne(x, x), lowered.ne(y, y))
-    return [lowered.select(is_nan, lowered.full_like(x, np.nan), reached)]
+    dtype = inst.type.dtype
+    integer = np.dtype(f"int{8 * dtype.itemsize}")
+    bits, target = (lowered.bitcast_convert(v, dtype=integer) for v in (x, y))
+    following = following_bits(lowered, x, y, bits, target, dtype)
+    return [lowered.bitcast_convert(following, dtype=dtype)]
 
 
 nextafter = binary(
     "nextafter",
     doc="the next representable number after x toward y; y if they are equal",
-    dtypes=tuple(np.dtype(d) for d in (np.float16, bfloat16, np.float32, np.float64)),
+    dtypes=FLOATING,
     evaluate=_evaluate_nextafter,
     rule=_jvp_nextafter,
     transpose=lambda inst, cts, linear: [cts[0], None],

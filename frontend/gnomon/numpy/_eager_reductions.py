@@ -29,6 +29,9 @@ _FLOATS: _Dtypes = frozenset(np.dtype(code) for code in "fd")
 _SUMMED: _Dtypes = frozenset(np.dtype(code) for code in "fdFD")
 _ORDERED: _Dtypes = frozenset(np.dtype(code) for code in "fdbhilqBHILQ?")
 _INT32 = np.dtype("int32")
+_INT32_MAX = 2**31 - 1
+# NumPy widens these piece by piece; the general path would widen the whole array.
+_NARROW_INTEGERS: _Dtypes = frozenset(np.dtype(code) for code in "bhBH")
 
 # NumPy's type stubs do not accept a keepdims whose value is known only at run time.
 _maximum: Any = extrema.reduce_maximum
@@ -70,15 +73,16 @@ def _accumulated(
 
 
 def accumulated(reduce: Any, x: ConcreteArray, axis: Any, keepdims: Any) -> Array | None:
-    """A sum or product of real or complex numbers, 32-bit integers or bools."""
+    """A sum or product of real or complex numbers, integers of at most 32 bits or bools."""
     value = x._value
     if value is None:
         return None
     dtype = value.dtype
     if dtype in _SUMMED:
         return _reduced(_accumulated, _SUMMED, x, axis, keepdims, False, reduce, dtype)
-    if dtype is _INT32 or dtype is BOOL:
-        wanted = _dtypes.default_int_dtype()
+    if dtype is _INT32 or dtype is BOOL or dtype in _NARROW_INTEGERS:
+        signed = dtype.kind != "u"
+        wanted = _dtypes.default_int_dtype() if signed else _dtypes.default_uint_dtype()
         return _reduced(_accumulated, (dtype,), x, axis, keepdims, False, reduce, wanted)
     return None
 
@@ -149,4 +153,6 @@ def position(method: Any, x: ConcreteArray, axis: Any, keepdims: Any) -> Array |
     if type(axis) is tuple:
         return None
     dtype = _dtypes.default_int_dtype()
+    if x.size > _INT32_MAX and dtype is _INT32:
+        return None  # The general path raises the error if the index does not fit.
     return _reduced(_position, _ORDERED, x, axis, bool(keepdims), False, method, dtype)

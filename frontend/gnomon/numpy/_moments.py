@@ -37,7 +37,7 @@ def _count(
 def _mean(x: Array, axes: tuple[int, ...], where: Any, keepdims: bool = True) -> Array:
     """The mean in the array's dtype; of integers, the truncated quotient."""
     total = sum_(x, axes, dtype=x.dtype, keepdims=keepdims, where=where)
-    count = _count(x, axes, where, x.dtype, keepdims)
+    count = converted(_count(x, axes, where, x.dtype, keepdims), x.dtype)
     return lax.div(total, broadcast_to(count, total.shape))
 
 

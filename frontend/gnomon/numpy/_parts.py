@@ -12,6 +12,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind, with_weak_type
+from gnomon.dialects.combinators import highest
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, UNSIGNED, is_complex, is_integer
 from gnomon.lax import RoundingMethod
@@ -181,6 +182,8 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 _UNSIGNED_OF_BITS = {bits: np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)}
+# All numbers of this format are positive.
+_POWERS_OF_TWO = np.dtype(ml_dtypes.float8_e8m0fnu)
 _SIGNED_OF_BITS = {bits: np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
 
 
@@ -193,8 +196,8 @@ def signbit(x: ArrayLike, /) -> Array:
     array = as_array("signbit", x)
     if is_complex(array.dtype):
         raise ValueError(f"signbit is not well defined for complex numbers, got {array.aval}")
-    if array.dtype == BOOL:
-        return constant_like(array, False)
+    if array.dtype in (BOOL, _POWERS_OF_TWO):
+        return with_weak_type(lax.full_like(array, False, np.bool_), False)
     if not is_integer(array.dtype):
         bits = _SIGNED_OF_BITS[_dtypes.itemsize_bits(array.dtype)]
         array = bind(ops.bitcast_convert, array, dtype=bits)
@@ -312,9 +315,14 @@ def spacing(x: ArrayLike, /) -> Array:
     (x,) = promoted_dtypes("spacing", INEXACT_KIND, x)
     if is_complex(x.dtype):
         raise ValueError(f"spacing is not defined for complex numbers, got {x.aval}")
-    inf = constant_like(x, np.inf)
-    away = inf if x.dtype == np.dtype("float16") else copysign(inf, x)
-    return with_weak_type(bind(ops.sub, bind(ops.nextafter, x, away), x), False)
+    # Formats without infinities have their largest number at the end, and nan beyond it.
+    end = constant_like(x, highest(x.dtype))
+    away = end if x.dtype == np.dtype("float16") else copysign(end, x)
+    distance = bind(ops.sub, bind(ops.nextafter, x, away), x)
+    if not np.isinf(highest(x.dtype)):
+        at_end = bind(ops.eq, x, away)
+        distance = select_op(at_end, constant_like(x, np.nan), distance)
+    return with_weak_type(distance, False)
 
 
 __all__ = [

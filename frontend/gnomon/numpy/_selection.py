@@ -23,6 +23,7 @@ from gnomon.dialects.symbolic.dimension import as_size, is_symbolic_dim, larger,
 from gnomon.dialects.types import BOOL, is_complex, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like
+from gnomon.lax._reductions import index_dtype_for
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._at import IndexUpdateHelper
 from gnomon.numpy._construction import array, asarray
@@ -168,7 +169,7 @@ def nonzero(
             )
         value = concrete_value(x)
         assert value is not None
-        index_dtype = _dtypes.default_int_dtype()
+        index_dtype = index_dtype_for(max(value.shape))
         found = np.nonzero(value)
         return tuple(wrap_like(np.ascontiguousarray(i).astype(index_dtype), x) for i in found)
     return _first_nonzero(as_bool(x), as_size(size), fill_value)
