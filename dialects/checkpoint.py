@@ -243,9 +243,10 @@ def _linearize(inst: Instance, tangents: Tangents) -> tuple[list[ir.Value], list
 def _transpose(
     inst: Instance, cotangents: Tangents, linear: Sequence[bool]
 ) -> list[ir.Value | None]:
-    body = inst.engine.transpose(inst.bodies[0], linear, nonzero_mask(cotangents))
+    nonzero = nonzero_mask(cotangents)
+    body, found = inst.engine.transpose_without_zeros(inst.bodies[0], linear, nonzero)
     operands = [*present(inst.operands), *present(cotangents)]
-    return spread(inst.op.build(operands, inst.params, [body]), linear)
+    return spread(inst.op.build(operands, inst.params, [body]), found)
 
 
 def _batch(

@@ -63,6 +63,7 @@ class Differentiator:
         self._jvp_functions: dict[tuple[str, Mask], tuple[str, list[bool]]] = {}
         self._linearized_functions: dict[tuple[str, Mask], tuple[str, str, Linearized]] = {}
         self._transposed_functions: dict[tuple[str, Mask, Mask], str] = {}
+        self._transposed_callees: dict[tuple[str, Mask, Mask], tuple[str, list[bool]]] = {}
 
     # ------------------------------------------------------------------------------ forward mode
 
@@ -212,6 +213,24 @@ class Differentiator:
           A body that maps the other arguments and those cotangents to the cotangents of the linear
           arguments.
         """
+        return self._transpose(body, linear, nonzero, instantiate=True)[0]
+
+    def transpose_without_zeros(
+        self, body: Body, linear: Sequence[bool], nonzero: Sequence[bool]
+    ) -> tuple[Body, list[bool]]:
+        """The transpose of a body without the cotangents that are zero.
+
+        The caller may multiply a cotangent by infinity; of a zero, the product would be nan.
+
+        Returns:
+          See `transpose`, and the mask of the body's arguments whose cotangents it returns.
+        """
+        return self._transpose(body, linear, nonzero, instantiate=False)
+
+    def _transpose(
+        self, body: Body, linear: Sequence[bool], nonzero: Sequence[bool], instantiate: bool
+    ) -> tuple[Body, list[bool]]:
+        present: list[bool] = []
         types = body.argument_types
         constant_types = [t for t, is_linear in zip(types, linear, strict=True) if not is_linear]
         cotangent_types = [t for t, nz in zip(body.result_types, nonzero, strict=True) if nz]
@@ -222,13 +241,16 @@ class Differentiator:
             operands = [None if is_linear else next(constants) for is_linear in linear]
             cotangents = [next(incoming) if nz else None for nz in nonzero]
             outgoing = self._backward(body, operands, cotangents)
-            return [
-                zeros(type_) if ct is None else ct
-                for ct, type_, is_linear in zip(outgoing, types, linear, strict=True)
-                if is_linear
+            for i, type_ in enumerate(types):
+                if linear[i] and outgoing[i] is None and instantiate:
+                    outgoing[i] = zeros(type_)
+            found = [
+                ct if is_linear else None for ct, is_linear in zip(outgoing, linear, strict=True)
             ]
+            present[:] = [ct is not None for ct in found]
+            return [ct for ct in found if ct is not None]
 
-        return Body.build([*constant_types, *cotangent_types], emit)
+        return Body.build([*constant_types, *cotangent_types], emit), present
 
     def _backward(
         self, body: Body, operands: Sequence[Tangent], cotangents: Sequence[Tangent]
@@ -296,10 +318,15 @@ class Differentiator:
     ) -> list[Tangent]:
         linear = tuple(v is None for v in operands)
         nonzero = tuple(ct is not None for ct in cotangents)
-        transposed = self.transpose_function(name, linear, nonzero)
+        key = (name, linear, nonzero)
+        if key not in self._transposed_callees:
+            body, mask = self.transpose_without_zeros(self.program.body(name), linear, nonzero)
+            added = self.program.add(f"{name}.transpose", body, like=name)
+            self._transposed_callees[key] = added, mask
+        transposed, mask = self._transposed_callees[key]
         arguments = [v for v in (*operands, *cotangents) if v is not None]
         outgoing = iter(emit_call(self.program, call, transposed, arguments))
-        return [next(outgoing) if is_linear else None for is_linear in linear]
+        return [next(outgoing) if nz else None for nz in mask]
 
     def transpose_function(self, name: str, linear: Mask, nonzero: Mask) -> str:
         """The name of the transpose of a function; cached."""

@@ -159,8 +159,9 @@ def transpose_body(
     inst: Instance, cotangents: Sequence[Tangent], linear: Sequence[bool]
 ) -> list[Tangent]:
     """Transpose an op that is defined by its first body, which is linear in some operands."""
-    body = inst.engine.transpose(inst.bodies[0], linear, nonzero_mask(cotangents))
-    return spread(body.inline([*present(inst.operands), *present(cotangents)]), linear)
+    nonzero = nonzero_mask(cotangents)
+    body, found = inst.engine.transpose_without_zeros(inst.bodies[0], linear, nonzero)
+    return spread(body.inline([*present(inst.operands), *present(cotangents)]), found)
 
 
 def in_front(operands: Sequence[ir.Value], dims: Sequence[int | None]) -> list[ir.Value]:

@@ -247,6 +247,18 @@ def _copysign(o: Any, magnitude: Any, x: Any) -> Any:
     return o.select(o.lt(bits, o.full_like(bits, 0)), o.neg(magnitude), magnitude)
 
 
+def one_minus_square(x: ir.Value) -> ir.Value:
+    """``1 - x²``, accurate near 1 and -1.
+
+    At 1 and -1 themselves it is not a product: of the derivatives of ``(1 - x) (1 + x)``, one is 0,
+    and becomes nan where the caller multiplies it by the derivative of a pole.
+    """
+    one = full_like(x, 1)
+    square = ops.mul(x, x)
+    product = ops.mul(ops.sub(one, x), ops.add(one, x))
+    return ops.select(ops.eq(square, one), ops.sub(one, square), product)
+
+
 asinh = unary(
     "asinh",
     doc="inverse hyperbolic sine",
@@ -274,9 +286,6 @@ atanh = unary(
     work=work_rules.transcendental,
     dtypes=INEXACT,
     evaluate=np.arctanh,
-    jvp=lambda x, out: ops.div(
-        full_like(x, 1),
-        ops.mul(ops.sub(full_like(x, 1), x), ops.add(full_like(x, 1), x)),
-    ),
+    jvp=lambda x, out: ops.div(full_like(x, 1), one_minus_square(x)),
     lower=expand(_expand_atanh, partial(complex_atanh, lowered)),
 )

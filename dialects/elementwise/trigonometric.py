@@ -12,7 +12,12 @@ from gnomon.dialects.combinators import binary, lower_to, lowered, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
 from gnomon.dialects.elementwise.expansion import Parts, expand, literal
-from gnomon.dialects.elementwise.hyperbolic import complex_acos, complex_asin, complex_atanh
+from gnomon.dialects.elementwise.hyperbolic import (
+    complex_acos,
+    complex_asin,
+    complex_atanh,
+    one_minus_square,
+)
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import INEXACT, is_complex
@@ -53,8 +58,7 @@ def _root_of_complement(x: ir.Value) -> ir.Value:
 
 
 def _slope_of_asin(x: ir.Value) -> ir.Value:
-    one = full_like(x, 1)
-    return ops.rsqrt(ops.mul(ops.sub(one, x), ops.add(one, x)))
+    return ops.rsqrt(one_minus_square(x))
 
 
 def complex_atan(o: Any, x: Any, y: Any) -> Parts:

@@ -12,9 +12,9 @@ import pytest
 
 import gnomon as gn
 import gnomon.numpy as gnp
-from gnomon import lax
+from gnomon import lax, nn
 from gnomon._arrays.concrete import wrap
-from gnomon.scipy import stats
+from gnomon.scipy import special, stats
 from tests.tolerance import assert_near
 
 
@@ -194,3 +194,68 @@ def test_sums_of_narrow_integers_need_little_memory() -> None:
     assert total == 100 * 2**24
     assert gnp.prod(x[:3].astype(np.uint16)).dtype == np.uint32
     assert gnp.nanmean(x[:4], dtype=np.int8) == -28
+
+
+def _power(exponent: float) -> Callable[[Any], Any]:
+    return lambda x: x ** gnp.full((), exponent)
+
+
+INF = np.inf
+# Functions, orders, points, and the derivatives of that order there. JAX gives the same except for
+# arctanh, hypot and entr below zero, where its reverse mode gives nan, and for hard_silu and xlogy,
+# where its forward mode does.
+AT_POLES: dict[str, tuple[Callable[[Any], Any], int, list[float], list[float]]] = {
+    "reciprocal": (gnp.reciprocal, 3, [0.0, INF, 0.5], [-INF, 0, -96]),
+    "x**0.5": (_power(0.5), 3, [0.0, 4.0], [INF, 3 / 256]),
+    "x**1.5": (_power(1.5), 3, [0.0, 1.0], [-INF, -0.375]),
+    "x**-1": (_power(-1.0), 3, [0.0, 1.0], [-INF, -6]),
+    "x**3": (lambda x: x**3, 3, [INF, 0.0], [6, 6]),
+    "x**4": (lambda x: x**4, 3, [1e30, 0.0], [2.4e31, 0]),
+    "arcsin": (gnp.arcsin, 2, [1.0, -1.0, 0.5], [INF, -INF, 0.5 / 0.75**1.5]),
+    "arcsin d3": (gnp.arcsin, 3, [1.0, -1.0, 0.0], [INF, INF, 1]),
+    "arccos": (gnp.arccos, 2, [1.0, -1.0, 0.5], [-INF, INF, -0.5 / 0.75**1.5]),
+    "arctanh": (gnp.arctanh, 2, [1.0, -1.0, 0.5], [INF, -INF, 16 / 9]),
+    "arctanh d3": (gnp.arctanh, 3, [1.0, -1.0, 0.0], [INF, INF, 2]),
+    "sinh": (gnp.sinh, 3, [800.0, -INF, 0.0], [INF, INF, 1]),
+    "cosh": (gnp.cosh, 3, [800.0, -INF, 0.0], [INF, -INF, 0]),
+    "digamma": (special.digamma, 3, [0.0, -1.0, -100.0], [INF, INF, INF]),
+    "entr": (special.entr, 3, [0.0, 2.0, -1.0], [INF, 0.25, 0]),
+    "entr d1": (special.entr, 1, [0.0, -1.0, -INF], [INF, 0, 0]),
+    "loggamma": (special.loggamma, 1, [-1.0, -0.5, -INF], [0, 0, 0]),
+    "hypot": (lambda x: gnp.hypot(x, INF), 1, [INF, -INF, 1.0], [0, 0, 0]),
+    "sparse_plus": (nn.sparse_plus, 1, [INF, -INF, 0.0], [1, 0, 0.5]),
+    "hard_silu": (nn.hard_silu, 1, [INF, -INF, 3.0, 0.0], [1, 0, 1, 0.5]),
+    "xlogy": (lambda x: special.xlogy(2.0, x), 1, [0.0, -2.0, INF], [INF, -1, 0]),
+    "xlogy at 0": (lambda x: special.xlogy(x, 0.0), 1, [0.0, 1.0, INF], [-INF, -INF, -INF]),
+    "xlog1py": (lambda x: special.xlog1py(1.0, x), 3, [-1.0, 1.0], [INF, 0.25]),
+    "rel_entr": (lambda x: special.rel_entr(x, 2.0), 2, [1e30, 0.5], [1e-30, 2]),
+}
+
+
+def test_derivatives_at_poles() -> None:
+    def forward(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: gn.jvp(f, (x,), (np.float32(1),))[1]
+
+    def of(points: list[np.ndarray], modes: tuple[Any, ...] = (gn.grad,)) -> list[list[Any]]:
+        results: list[list[Any]] = []
+        for (f, order, _, _), x in zip(AT_POLES.values(), points, strict=True):
+            results.append([])
+            for mode in modes:
+                derivative = f
+                for _ in range(order):
+                    derivative = mode(derivative)
+                results[-1].append(gn.vmap(derivative)(x))
+        return results
+
+    points = [np.float32(row[2]) for row in AT_POLES.values()]
+    for results in (of(points, (forward, gn.grad)), gn.jit(of)(points)):
+        for (name, row), found in zip(AT_POLES.items(), results, strict=True):
+            for values in found:
+                np.testing.assert_allclose(values, row[3], 1e-5, 1e-12, err_msg=name)
+
+
+def test_values_beside_the_poles() -> None:
+    x = np.float32([np.nan, -np.inf, -3, -1, 1, 3, np.inf])
+    np.testing.assert_allclose(nn.sparse_plus(x), [np.nan, 0, 0, 0, 1, 3, np.inf])
+    np.testing.assert_allclose(nn.hard_silu(x), [np.nan, 0, 0, -1 / 3, 2 / 3, 3, np.inf])
+    assert np.isnan(gn.vmap(gn.grad(special.gamma))(x[:3])).all()

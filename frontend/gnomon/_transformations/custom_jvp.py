@@ -23,6 +23,7 @@ from gnomon._tracing.function import (
     trace_function,
 )
 from gnomon._tracing.stack import staging
+from gnomon._tracing.trace import is_tracer
 from gnomon._transformations.custom_rules import (
     Call,
     Custom,
@@ -66,7 +67,7 @@ class custom_jvp(Custom):  # noqa: N801
       1.0
     """
 
-    __slots__ = ("closes_over_fixed", "jvp")
+    __slots__ = ("_skips_constants", "closes_over_fixed", "jvp")
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class custom_jvp(Custom):  # noqa: N801
         # Whether the values that the function and its rule close over are held constant, as in
         # `custom_root`, whose rule accounts for all that the result depends on.
         self.closes_over_fixed = False
+        self._skips_constants = False
         super().__init__(fun, nondiff_argnums, nondiff_argnames)
 
     def defjvp(
@@ -93,6 +95,7 @@ class custom_jvp(Custom):  # noqa: N801
         """
         self.jvp = jvp
         self.symbolic_zeros = symbolic_zeros
+        self._skips_constants = False
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
@@ -112,10 +115,11 @@ class custom_jvp(Custom):  # noqa: N801
                     f"called with {len(primals)} arguments: pass a rule or None for each"
                 )
             out = self(*primals)
+            # A rule may multiply by infinity, and make nan of a tangent of zeros.
             terms = [
                 rule(t, out, *primals)
                 for rule, t in zip(jvps, tangents, strict=True)
-                if rule is not None
+                if rule is not None and not isinstance(t, SymbolicZero)
             ]
             if not terms:
                 return out, tree_util.tree_map(zero_from_primal, out)
@@ -124,6 +128,7 @@ class custom_jvp(Custom):  # noqa: N801
             )
 
         self.defjvp(functools.wraps(self.fun)(jvp))
+        self._skips_constants = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result."""
@@ -141,9 +146,7 @@ class custom_jvp(Custom):  # noqa: N801
                 return self.fun(*rebuilt(args))
             return call.run_plainly(self.fun, rebuilt(args), "custom_jvp")
         traced = call.trace(self.fun, "custom_jvp")
-        wrt = [
-            i for i in call.inexact if not self.symbolic_zeros or may_have_tangent(call.operands[i])
-        ]
+        wrt = [i for i in call.inexact if self._has_tangent(call.operands[i])]
         rules: list[Rule] = []
         failure = ""
         if order:
@@ -154,15 +157,23 @@ class custom_jvp(Custom):  # noqa: N801
         params = {"wrt": tuple(wrt), "failure": failure}
         return emit_custom(ops.custom_jvp, call, traced, rules, params, self.closes_over_fixed)
 
+    def _has_tangent(self, operand: Any) -> bool:
+        """Whether the rule gets a tangent of an operand, not a symbolic zero."""
+        if self._skips_constants:
+            # A traced operand may get a tangent later, if the function is traced separately.
+            return is_tracer(operand)
+        return not self.symbolic_zeros or may_have_tangent(operand)
+
     def _trace_rule(self, call: Call, traced: Traced, wrt: list[int]) -> Rule:
         rule = self.jvp
         assert rule is not None
         count = len(call.avals)
+        symbolic = self.symbolic_zeros or self._skips_constants
 
         def run(tracers: list[Any]) -> tuple[Any, Any]:
             primals = tree_util.tree_unflatten(call.tree, tracers[:count])
             given = dict(zip(wrt, tracers[count:], strict=True))
-            zeros = [zero_from_primal(Typed(a), self.symbolic_zeros) for a in call.avals]
+            zeros = [zero_from_primal(Typed(a), symbolic) for a in call.avals]
             tangents = [given.get(i, zero) for i, zero in enumerate(zeros)]
             out = rule(
                 *call.static.values(), primals, tree_util.tree_unflatten(call.tree, tangents)

@@ -69,7 +69,9 @@ def softplus(x: ArrayLike) -> Array:
 def sparse_plus(x: ArrayLike) -> Array:
     """Elementwise 0 below -1, x above 1, and the parabola (x + 1)² / 4 between."""
     x = as_array("sparse_plus", x)
-    return gnp.where(x <= -1.0, 0.0, gnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
+    # The square of an infinity would make the derivative nan.
+    inside = gnp.where(gnp.abs(x) >= 1, 0, x)
+    return gnp.where(x <= -1.0, 0.0, gnp.where(x >= 1.0, x, (inside + 1.0) ** 2 / 4))
 
 
 def soft_sign(x: ArrayLike) -> Array:
@@ -183,7 +185,9 @@ def hard_sigmoid(x: ArrayLike) -> Array:
 def hard_silu(x: ArrayLike) -> Array:
     """Elementwise x * hard_sigmoid(x); `hard_swish` is the same function."""
     x = as_array("hard_silu", x)
-    return x * hard_sigmoid(x)
+    # A product of 0 and infinity would be nan.
+    inside = gnp.where(gnp.abs(x) >= 3, 0, x)
+    return gnp.where(x <= -3, -0.0, gnp.where(x >= 3, x, inside * hard_sigmoid(inside)))
 
 
 hard_swish = hard_silu

@@ -133,6 +133,8 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x, y = bind(ops.abs, x), bind(ops.abs, y)
     inf, one = constant_like(x, np.inf), constant_like(x, 1)
     infinite = bind(getattr(ops, "or"), bind(ops.eq, x, inf), bind(ops.eq, y, inf))
+    # Keep infinities out of the derivative.
+    x, y = select_op(infinite, one, x), select_op(infinite, one, y)
     large, small = maximum(x, y), minimum(x, y)
     is_zero = bind(ops.eq, large, zero_like(x))
     # Keep the division by zero out of the derivative, too.

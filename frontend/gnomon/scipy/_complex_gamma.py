@@ -49,7 +49,8 @@ def loggamma(x: ArrayLike) -> Array:
     """
     (z,) = promoted("loggamma", x, inexact=True)
     if not is_complex(z.dtype):
-        return gnp.where(z > 0, lax.lgamma(z), np.nan)
+        positive = z > 0
+        return gnp.where(positive, lax.lgamma(gnp.where(positive, z, 1)), np.nan)
     return with_weak_type(_loggamma(z), False)
 
 

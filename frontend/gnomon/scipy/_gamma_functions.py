@@ -68,7 +68,8 @@ def gamma(x: Any) -> Array:
     """
     (x,) = real_arguments("gamma", x)
     value = gammasgn(x) * lax.exp(lax.lgamma(x))
-    return gnp.where(gnp.equal(x, -np.inf), lax.full_like(x, np.nan), value)
+    # Add the nan, so that the derivative is nan, too.
+    return value + gnp.where(gnp.equal(x, -np.inf), lax.full_like(x, np.nan), 0)
 
 
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:

@@ -77,8 +77,20 @@ def entr(x: ArrayLike) -> Array:
       Array(0.3465736, dtype=float32, weak_type=True)
     """
     (x,) = real_arguments("entr", x)
-    value = -_xlogx(x)
-    return gnp.where(x < 0, lax.full_like(x, -np.inf), value)
+    negative = x < 0
+    value = -_xlogx(gnp.where(negative, 1, x))
+    return gnp.where(negative, lax.full_like(x, -np.inf), value)
+
+
+@custom_jvp
+def _relative_entropy(p: Array, q: Array) -> Array:
+    # The difference of two products would be nan if p is infinite.
+    return p * (lax.log(p) - lax.log(q))
+
+
+_relative_entropy.defjvps(
+    lambda t, out, p, q: t * (lax.log(p) - lax.log(q) + 1), lambda t, out, p, q: -t * (p / q)
+)
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
@@ -86,8 +98,7 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     p, q = real_arguments("rel_entr", p, q)
     positive = (p > 0) & (q > 0)
     safe_p, safe_q = gnp.where(positive, p, 1), gnp.where(positive, q, 1)
-    # The difference of two products would be nan if p is infinite.
-    value = safe_p * (lax.log(safe_p) - lax.log(safe_q))
+    value = _relative_entropy(safe_p, safe_q)
     at_zero = gnp.equal(p, 0) & (q >= 0)
     value = gnp.where(positive, value, gnp.where(at_zero, 0.0, np.inf))
     return gnp.where(gnp.isnan(p) | gnp.isnan(q), lax.full_like(p, np.nan), value)
