@@ -228,6 +228,9 @@ AT_POLES: dict[str, tuple[Callable[[Any], Any], int, list[float], list[float]]] 
     "xlogy": (lambda x: special.xlogy(2.0, x), 1, [0.0, -2.0, INF], [INF, -1, 0]),
     "xlogy at 0": (lambda x: special.xlogy(x, 0.0), 1, [0.0, 1.0, INF], [-INF, -INF, -INF]),
     "xlog1py": (lambda x: special.xlog1py(1.0, x), 3, [-1.0, 1.0], [INF, 0.25]),
+    "i0": (gnp.i0, 1, [1e30, -1e30, 0.0], [INF, -INF, 0]),
+    "i0 d2": (special.i0, 2, [0.0, -0.25, INF], [0.5, 0.5117697, np.nan]),
+    "i1": (special.i1, 3, [0.0, 0.125], [0.375, 0.3774439]),
     "rel_entr": (lambda x: special.rel_entr(x, 2.0), 2, [1e30, 0.5], [1e-30, 2]),
 }
 

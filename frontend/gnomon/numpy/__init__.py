@@ -30,6 +30,7 @@ from gnomon.numpy._arithmetic import (
     sinc,
 )
 from gnomon.numpy._attributes import ndim, shape, size
+from gnomon.numpy._bessel import i0
 from gnomon.numpy._calculus import corrcoef, cov, ediff1d, gradient, trapezoid, unwrap
 from gnomon.numpy._construction import (
     array,
@@ -305,7 +306,6 @@ from gnomon.numpy._signals import (
     correlate,
     hamming,
     hanning,
-    i0,
     kaiser,
 )
 from gnomon.numpy._sorting import (

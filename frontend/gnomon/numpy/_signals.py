@@ -11,9 +11,10 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
-from gnomon.dialects.types import is_complex, is_floating
+from gnomon.dialects.types import is_complex
 from gnomon.lax._contraction import PrecisionLike
 from gnomon.numpy._arguments import as_array, promoted
+from gnomon.numpy._bessel import i0
 from gnomon.numpy._creation import ones
 from gnomon.numpy._manipulation import reshape
 from gnomon.numpy._repetition import flip
@@ -102,20 +103,6 @@ def correlate(
     return _sliding("correlate", a, v, mode, precision, preferred_element_type)
 
 
-def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of the first kind, of order 0.
-
-    Raises:
-      ValueError: an argument is complex.
-    """
-    (y,) = promoted("i0", x, inexact=True)
-    if not is_floating(y.dtype):
-        raise ValueError(f"i0 takes real numbers, got {y.dtype.name}")
-    # An absolute value whose derivative at 0 is 0.
-    size = lax.mul(y, lax.sign(y))
-    return lax.mul(lax.exp(size), lax.bessel_i0e(y))
-
-
 # ----------------------------------------------------------------------------------------- windows
 
 
@@ -178,6 +165,5 @@ __all__ = [
     "correlate",
     "hamming",
     "hanning",
-    "i0",
     "kaiser",
 ]

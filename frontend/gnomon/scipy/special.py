@@ -14,6 +14,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
+from gnomon.numpy._bessel import i1 as modified_bessel_1
 from gnomon.numpy._dispatch import INEXACT_KIND, promoted_operands
 from gnomon.scipy._complex_gamma import gamma, loggamma
 from gnomon.scipy._error_functions import owens_t, wofz
@@ -240,8 +241,7 @@ def i0(x: ArrayLike) -> Array:
 
 def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1."""
-    (x,) = promoted("i1", x, inexact=True)
-    return gnp.exp(gnp.abs(x)) * lax.bessel_i1e(x)
+    return modified_bessel_1(x)
 
 
 def expit(x: ArrayLike) -> Array:
