@@ -93,8 +93,8 @@ def _of_schur(call: str) -> str:
 # Functions that differ, by pattern, and the reason, as in docs/differences.md.
 DIFFERENT: dict[str, str] = {
     "gnp.blackman": "nearer to the exact values: JAX rounds each step to float32",
-    "special.hyp1f1": "transformed so that terms do not cancel",
-    "special.hyp2f1": "transformed so that terms do not cancel",
+    "special.hyp1f1": "computed in several ways, of which the best is chosen",
+    "special.hyp2f1": "computed in several ways, of which the best is chosen",
     "special.expi": "-inf at 0, as in SciPy; JAX gives nan",
     "stats.bernoulli.*pmf": "numbers other than 0 and 1 have probability 0; JAX interpolates",
     "stats.binom.*pmf": "numbers beyond n have probability 0; JAX's may exceed 1",

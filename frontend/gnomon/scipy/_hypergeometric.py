@@ -1,15 +1,16 @@
 """Hypergeometric functions of real numbers: `hyp1f1`, `hyp2f1`.
 
-They are computed by power series, after a transformation that moves the argument close to zero. A
-sum ends when its terms have become small for all elements. Digital Library of Mathematical
-Functions, chapters 13 and 15; J. Pearson, S. Olver, M. Porter: Numerical Methods for the
-Computation of the Confluent and Gauss Hypergeometric Functions (2017).
+Each is computed in several ways at once: by power series after the transformations that keep the
+function, by asymptotic series, by series around 1, and by recurrences from small parameters. Sums
+know the size of their terms, so that the way that loses the fewest digits is chosen. Digital
+Library of Mathematical Functions, chapters 13 and 15; J. Pearson, S. Olver, M. Porter: Numerical
+Methods for the Computation of the Confluent and Gauss Hypergeometric Functions (2017).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,43 +20,22 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon._transformations.differentiate import jvp
-from gnomon.scipy._gamma_functions import gammasgn, real_arguments
+from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy._hypergeometric_sums import (
+    LIMIT,
+    Estimate,
+    Series,
+    accuracy,
+    best,
+    descend,
+    difference,
+    gammas,
+    is_pole,
+    quotient,
+    sum_series,
+)
 
 __all__ = ["hyp1f1", "hyp2f1"]
-
-_LIMIT = 2000  # the largest number of terms
-_FAR = 80.0  # beyond this argument, asymptotic series are used
-
-
-def _sum(ratio: Callable[[Array], Array], like: Array, diverges: bool = False) -> Array:
-    """The sum of a series whose first term is one; ``ratio(k)`` is term k + 1 over term k.
-
-    If the series ``diverges``, as asymptotic series do, it ends before its smallest term.
-    """
-    accuracy = float(np.finfo(like.dtype).eps) / 8
-
-    def pending(term: Array, total: Array, k: Array) -> Array:
-        # The derivatives by parameters, which are summed as well, converge a little later.
-        return gnp.isfinite(total) & (gnp.abs(term) * (k + 1) > accuracy * gnp.abs(total))
-
-    def unfinished(state: Any) -> Any:
-        term, total, k = state
-        return gnp.any(pending(term, total, k)) & (k < _LIMIT)
-
-    def step(state: Any) -> Any:
-        term, total, k = state
-        following = term * ratio(k)
-        if diverges:
-            grows = (gnp.abs(following) > gnp.abs(term)) & (k > 4)
-            following = gnp.where(grows, 0, following)
-        live = pending(term, total, k)
-        following = gnp.where(live, following, 0)
-        return following, total + following, k + 1
-
-    one = lax.full_like(like, 1)
-    start = one, one, gnp.zeros((), like.dtype)
-    total: Array = lax.while_loop(unfinished, step, start)[1]
-    return total
 
 
 def _by_value(raw: Callable[..., Array], place: int) -> Callable[..., Array]:
@@ -71,45 +51,32 @@ def _by_value(raw: Callable[..., Array], place: int) -> Callable[..., Array]:
     return contribution
 
 
-def _is_pole(x: Array) -> Array:
-    """Whether the gamma function has a pole at a number."""
-    return (x <= 0) & (x == gnp.floor(x))
-
-
 def _never_defined(c: Array, *numerators: Array) -> Array:
     """Whether ``c`` gives a term of the series a pole before a numerator parameter ends it."""
     ends = gnp.zeros(c.shape, bool)
     for a in numerators:
-        ends |= _is_pole(a) & (a > c)
-    return _is_pole(c) & ~ends
+        ends |= is_pole(a) & (a > c)
+    return is_pole(c) & ~ends
 
 
-class _Gamma(NamedTuple):
-    """Values of the gamma function: logarithms of magnitudes, signs, and a mask of poles."""
-
-    log: Array
-    sign: Array
-    pole: Array
+def _times(estimate: Estimate, factor: Array, exponent: Array) -> Estimate:
+    """A product with a power whose exponent, times a logarithm, is ``exponent``."""
+    lost = accuracy(factor) * gnp.abs(lax.stop_gradient(exponent))
+    return Estimate(estimate.value * factor, estimate.error + lost)
 
 
-def _gammas(*xs: Array) -> list[_Gamma]:
-    """The gamma function of several arrays by one op, since each such op takes long to compile."""
-    stacked = gnp.stack(xs)
-    pole = _is_pole(stacked)
-    safe = gnp.where(pole, 1, stacked)
-    log, sign = lax.lgamma(safe), gammasgn(safe)
-    return [_Gamma(log[i], sign[i], pole[i]) for i in range(len(xs))]
+def _only(usable: Array, estimate: Estimate) -> Estimate:
+    return Estimate(estimate.value, gnp.where(usable, estimate.error, np.inf))
 
 
-def _quotient(above: Sequence[_Gamma], below: Sequence[_Gamma]) -> Array:
-    """A quotient of products of gamma functions; zero where a denominator has a pole."""
-    log, sign = lax.full_like(above[0].log, 0), lax.full_like(above[0].log, 1)
-    zero = infinite = gnp.zeros(log.shape, bool)
-    for value in above:
-        log, sign, infinite = log + value.log, sign * value.sign, infinite | value.pole
-    for value in below:
-        log, sign, zero = log - value.log, sign * value.sign, zero | value.pole
-    return gnp.where(zero, 0, gnp.where(infinite, np.inf, sign * lax.exp(gnp.where(zero, 0, log))))
+def _worse(estimate: Estimate, lost: Array) -> Estimate:
+    return Estimate(estimate.value, estimate.error + lost)
+
+
+def _reduced(p: Array) -> tuple[Array, Array]:
+    """A parameter in [0, 1) from which whole steps down lead to ``p``, and their number."""
+    steps = lax.stop_gradient(gnp.where(p < 0, -gnp.floor(p), 0))
+    return p + steps, steps
 
 
 # ------------------------------------------------------------------------------------------- 1F1
@@ -122,7 +89,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
       a, b, x: real arrays or scalars.
     Returns:
       An array of the broadcast shape; infinite where ``b`` is zero or a negative integer, unless
-      the series ends first.
+      the series ends first, or ``a`` is equal to ``b``; nan where half of the digits are lost.
     Raises:
       ValueError: an argument is complex.
 
@@ -134,29 +101,55 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _confluent(a: Array, b: Array, x: Array) -> Array:
-    far = gnp.abs(x) > _FAR
-    near = gnp.where(far, 1, x)
-    # For a negative argument, terms cancel unless the sum is finite: use Kummer's transformation.
-    turned = (near < 0) & ~_is_pole(a)
-    first, z = gnp.where(turned, b - a, a), gnp.where(turned, -near, near)
-    total = _sum(lambda k: (first + k) / (b + k) * z / (k + 1), z)
-    series = gnp.where(turned, lax.exp(gnp.where(turned, near, 0)), 1) * total
+    # By Kummer's transformation, 1F1(a; b; x) is exp(x) 1F1(b - a; b; -x).
+    turned, size = x < 0, gnp.abs(x)
+    rest, rounded = difference(b, a)
+    p = gnp.where(turned, rest, a)
+    low, high = gnp.exp(gnp.minimum(x, 0) / 2), gnp.maximum(x, 0)
+    reduced, steps = _reduced(p)
+    far = gnp.maximum(size, 1)
+    direct, kummer, start, before, fallen = sum_series(
+        [
+            Series(a, None, b, x),
+            Series(rest, None, b, -x, gnp.exp(x / 2)),
+            Series(reduced, None, b, size, low),
+            Series(reduced - 1, None, b, size, low),
+            Series(b - p, 1 - p, None, 1 / far, diverges=True),
+        ]
+    )
 
-    up = gnp.where(far & (x > 0), x, 2 * _FAR)
-    grown = _sum(lambda k: (b - a + k) * (1 - a + k) / ((k + 1) * up), up, diverges=True)
-    of_b, of_a, of_rest = _gammas(b, a, b - a)
-    growth = _quotient([of_b], [of_a]) * lax.exp(up + (a - b) * lax.log(up)) * grown
-    down = gnp.where(far & (x < 0), -x, 2 * _FAR)
-    fallen = _sum(lambda k: (a + k) * (a - b + 1 + k) / ((k + 1) * down), down, diverges=True)
-    decay = _quotient([of_b], [of_rest]) * lax.exp(-a * lax.log(down)) * fallen
-    return gnp.where(far, gnp.where(x > 0, growth, decay), series)
+    def terms(k: Array, older: Array, newer: Array) -> tuple[Array, Array]:
+        at = reduced - k
+        return at * older / (b - at), (b - 2 * at - size) * newer / (b - at)
+
+    lost = gnp.where(turned, rounded, 0)
+    recurrence, near_zeros = [
+        _worse(_times(estimate, low, x), lost) for estimate in descend(start, before, steps, terms)
+    ]
+    of_b, of_p, of_rest = gammas(b, p, b - p)
+    log = high + (p - b) * lax.log(far)
+    leading = quotient([of_b], [of_p], log)
+    # The smaller part of the asymptotic form is left out.
+    ratio = of_p.log - of_rest.log - size + (b - 2 * p) * lax.log(far)
+    left = gnp.where(of_rest.pole, 0, lax.exp(lax.stop_gradient(ratio)))
+    error = fallen.error + leading.error + left
+    asymptotic = Estimate(leading.value * fallen.value, error)
+    return best(
+        [
+            direct,
+            _worse(_times(kummer, gnp.exp(x / 2), x), rounded),
+            recurrence,
+            _only((size > 8) & ~of_p.pole, asymptotic),
+        ],
+        near_zeros,
+    )
 
 
 def _confluent_at_poles(a: Array, b: Array, x: Array) -> Array:
     bad = _never_defined(b, a)
-    value = _confluent(a, gnp.where(bad, 1, b), x)
+    value = gnp.where(bad, np.inf, _confluent(a, gnp.where(bad, 1, b), x))
     value = gnp.where(a == b, lax.exp(x), value)
-    return gnp.where(gnp.equal(a, 0), 1, gnp.where(bad, np.inf, value))
+    return gnp.where(gnp.equal(a, 0), 1, value)
 
 
 _hyp1f1 = custom_jvp(_confluent_at_poles)
@@ -177,7 +170,8 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
       a, b, c, x: real arrays or scalars.
     Returns:
       An array of the broadcast shape; infinite where ``c`` is zero or a negative integer, and for
-      ``x > 1``, unless the series ends first.
+      ``x > 1``, unless the series ends first, or an upper parameter is equal to ``c``; nan where
+      half of the digits are lost.
     Raises:
       ValueError: an argument is complex.
 
@@ -188,107 +182,197 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     return _hyp2f1(*real_arguments("hyp2f1", a, b, c, x))
 
 
-def _series(a: Array, b: Array, c: Array, z: Array) -> Array:
-    return _sum(lambda k: (a + k) * (b + k) / ((c + k) * (k + 1)) * z, z)
-
-
 def _gauss(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """The function for x < 1, if c is not a pole."""
-    finite = _is_pole(a) | _is_pole(b)
-    # Pfaff's transformation of negative arguments to [0, 1).
-    turned = (x < 0) & ~finite
-    base = gnp.where(turned, 1 - x, 1)
-    second = gnp.where(turned, c - b, b)
-    z = gnp.where(turned, x / (x - 1), x)
-    close = (z > 0.9) & ~(finite | _is_pole(second))
-    direct = _series(a, second, c, gnp.where(close, 0.5, z))
-    near = _near_one(a, second, c, gnp.where(close, 1 - z, 0.5))
-    return base ** gnp.where(turned, -a, 1) * gnp.where(close, near, direct)
+    """The function for x < 1, or for a finite sum, if c is not a pole."""
+    ends = is_pole(a) | is_pole(b)
+    inside = x < 1
+    base = gnp.where(inside, 1 - x, 1)
+    log = lax.log(base)
+    z = gnp.where(inside, -x / base, 0)
+    negative = x < 0
 
+    without_a, lost_a = difference(c, a)
+    without_b, lost_b = difference(c, b)
 
-def _near_one(a: Array, b: Array, c: Array, y: Array) -> Array:
-    """2F1(a, b; c; 1 - y) by series in small y > 0."""
-    excess = c - a - b
-    whole = gnp.round(excess)
-    accuracy = 50 * float(np.finfo(y.dtype).eps)
-    is_whole = gnp.abs(excess - whole) < accuracy * gnp.maximum(1, gnp.abs(whole))
-    # DLMF 15.8.4. Near a whole excess, each of the two series has a pole, but their sum is finite.
-    apart = gnp.where(is_whole, 0.5, excess)
-    d = a + b + apart
-    # Euler's transformation makes a whole excess positive.
-    negative = whole < 0
-    m = gnp.where(is_whole, gnp.abs(whole), 1)
-    a1, b1 = (gnp.where(negative, c - v, v) for v in (a, b))
-    values = _gammas(
-        *(d, apart, -apart, d - a, d - b, a, b),
-        *(a1 + b1 + m, gnp.maximum(m, 1), m + 1, a1 + m, b1 + m, a1, b1),
+    def scaled(p: Array, q: Array, w: Array, power: Array | float, usable: Array) -> Any:
+        """A series times a power of 1 - x, half of which is a factor of the first term."""
+        usable &= (gnp.abs(w) < 1) | is_pole(p) | is_pole(q)
+        exponent = power * log
+        half = gnp.exp(exponent / 2)
+        return Series(p, q, c, gnp.where(usable, w, 0), half), half, exponent, usable
+
+    # The recurrence lowers the parameter that is the least of a pair.
+    pairs = (
+        (a, gnp.where(negative, without_b, b), gnp.where(negative, -a, 0)),
+        (
+            gnp.where(negative, b, without_b),
+            without_a,
+            gnp.where(negative, -b, c - a - b),
+        ),
     )
-    of_d, of_apart, of_minus, of_d_a, of_d_b, of_a, of_b = values[:7]
-    first = _quotient([of_d, of_apart], [of_d_a, of_d_b])
-    second = _quotient([of_d, of_minus], [of_a, of_b]) * y**apart
-    parted = first * _series(a, b, 1 - apart, y)
-    parted = parted + second * _series(d - a, d - b, 1 + apart, y)
-    joined = _integer_excess(a1, b1, m, y, values[7:])
-    joined = gnp.where(negative, y ** gnp.where(is_whole, whole, 1), 1) * joined
-    return gnp.where(is_whole, joined, parted)
+    least = [gnp.minimum(p, q) for p, q, _ in pairs]
+    other = least[1] < gnp.where(negative | (least[0] >= 0), least[0], -np.inf)
+    p, q, power = (gnp.where(other, v, u) for u, v in zip(*pairs, strict=True))
+    p, q = gnp.minimum(p, q), gnp.maximum(p, q)
+    w = gnp.where(negative, z, x)
+    reduced, steps = _reduced(p)
+    ways = [
+        scaled(a, b, x, lax.full_like(x, 0), inside | ends),
+        scaled(without_a, without_b, x, c - a - b, inside),
+        scaled(a, without_b, z, -a, inside),
+        scaled(b, without_a, z, -b, inside),
+        scaled(reduced, q, w, power, inside),
+        scaled(reduced - 1, q, w, power, inside),
+    ]
+    # Around 1, for the first pair.
+    second = gnp.where(negative, without_b, b)
+    close = inside & (w > 0.5)
+    y = gnp.where(close, gnp.where(negative, 1 / base, 1 - x), 0.5)
+    near_one = _NearOne(a, second, c, y)
+    found = sum_series([way[0] for way in ways] + near_one.series)
+    rounded = lax.full_like(x, 0), lost_a + lost_b, lost_b, lost_a
+    estimates = [
+        _only(usable, _worse(_times(estimate, half, exponent), lost))
+        for estimate, lost, (_, half, exponent, usable) in zip(found, rounded, ways, strict=False)
+    ]
+
+    def terms(k: Array, older: Array, newer: Array) -> tuple[Array, Array]:
+        at = reduced - k
+        return (
+            at * (1 - w) * older / (c - at),
+            (c - 2 * at - (q - at) * w) * newer / (c - at),
+        )
+
+    _, half, exponent, usable = ways[4]
+    lost = gnp.where(negative, gnp.where(other, lost_a, lost_b), gnp.where(other, rounded[1], 0))
+    recurrence, near_zeros = [
+        _only(usable, _worse(_times(estimate, half, exponent), lost))
+        for estimate in descend(found[4], found[5], steps, terms)
+    ]
+    exponent = gnp.where(negative, -a, 0) * log
+    around_one = _times(near_one.joined(found[len(ways) :]), gnp.exp(exponent), exponent)
+    return best([*estimates[:4], recurrence, _only(close, around_one)], near_zeros)
 
 
-def _integer_excess(a: Array, b: Array, m: Array, y: Array, values: Sequence[_Gamma]) -> Array:
-    """2F1(a, b; a + b + m; 1 - y) for whole m >= 0: DLMF 15.8.10.
+class _NearOne:
+    """2F1(a, b; c; 1 - y) by series in small y > 0."""
 
-    ``values``: the gamma function of a + b + m, m (or 1), m + 1, a + m, b + m, a, b.
-    """
-    of_c, of_m, of_next, of_a_m, of_b_m, of_a, of_b = values
+    def __init__(self, a: Array, b: Array, c: Array, y: Array) -> None:
+        self.y = y
+        excess = c - a - b
+        self.whole = gnp.round(excess)
+        self.distance = lax.stop_gradient(gnp.abs(excess - self.whole))
+        self.is_whole = self.distance <= accuracy(y) ** 0.5 / 4
+        # DLMF 15.8.4. Near a whole excess, each of the two series has a pole, but their sum is
+        # finite.
+        apart = gnp.where(self.is_whole, 0.5, excess)
+        d = a + b + apart
+        # Euler's transformation makes a whole excess positive.
+        self.negative = self.whole < 0
+        self.m = m = gnp.where(self.is_whole, gnp.abs(self.whole), 1)
+        self.a1, self.b1 = a1, b1 = [gnp.where(self.negative, c - v, v) for v in (a, b)]
+        self.values = gammas(
+            *(d, apart, -apart, d - a, d - b, a, b),
+            *(a1 + b1 + m, gnp.maximum(m, 1), m + 1, a1 + m, b1 + m, a1, b1),
+        )
+        self.apart = apart
+        self.series = [Series(a, b, 1 - apart, y), Series(d - a, d - b, 1 + apart, y)]
+
+    def joined(self, sums: Sequence[Estimate]) -> Estimate:
+        """The function, from the sums of the two series."""
+        of_d, of_apart, of_minus, of_d_a, of_d_b, of_a, of_b = self.values[:7]
+        first = quotient([of_d, of_apart], [of_d_a, of_d_b])
+        second = quotient([of_d, of_minus], [of_a, of_b], self.apart * lax.log(self.y))
+        parted = _sum_of_products([first, second], sums)
+        exponent = gnp.where(self.negative & self.is_whole, self.whole, 0) * lax.log(self.y)
+        whole = _times(_integer_excess(self), gnp.exp(exponent), exponent)
+        # A power of y and slopes of gamma functions are left out.
+        slope = gnp.abs(lax.log(self.y)) + gnp.log1p(self.m) + 4
+        whole = _worse(whole, lax.stop_gradient(self.distance * slope))
+        return Estimate(
+            gnp.where(self.is_whole, whole.value, parted.value),
+            gnp.where(self.is_whole, whole.error, parted.error),
+        )
+
+
+def _sum_of_products(factors: Sequence[Estimate], others: Sequence[Estimate]) -> Estimate:
+    total: Any = 0.0
+    lost: Any = 0.0
+    for x, y in zip(factors, others, strict=True):
+        product = x.value * y.value
+        total = total + product
+        error = gnp.where(gnp.equal(x.value, 0), 0, x.error + y.error)
+        lost = lost + gnp.abs(lax.stop_gradient(product)) * error
+    return Estimate(total, lost / gnp.abs(lax.stop_gradient(total)))
+
+
+def _integer_excess(near: _NearOne) -> Estimate:
+    """2F1(a, b; a + b + m; 1 - y) for whole m >= 0: DLMF 15.8.10."""
+    a, b, m, y = near.a1, near.b1, near.m, near.y
+    of_c, of_m, of_next, of_a_m, of_b_m, of_a, of_b = near.values[7:]
     zero = lax.full_like(y, 0)
+    unit = accuracy(y)
 
     def finite(state: Any) -> Any:
-        term, total, k = state
+        term, total, size, k = state
         live = k < m
-        total = total + gnp.where(live, term, 0)
+        term = gnp.where(live, term, 0)
         ratio = (a + k) * (b + k) / ((k + 1) * gnp.where(k + 1 == m, 1, k + 1 - m)) * y
-        return gnp.where(live, term * ratio, 0), total, k + 1
+        magnitude = gnp.abs(lax.stop_gradient(term))
+        return gnp.where(live, term * ratio, 0), total + term, size + magnitude, k + 1
 
-    start: Any = (lax.full_like(y, 1), zero, gnp.zeros((), y.dtype))
-    head = lax.while_loop(lambda s: gnp.any(s[2] < m) & (s[2] < _LIMIT), finite, start)[1]
-    head = gnp.where(m > 0, _quotient([of_m, of_c], [of_a_m, of_b_m]) * head, 0)
+    start: Any = (lax.full_like(y, 1), zero, zero, gnp.zeros((), y.dtype))
+    _, head, size, _ = lax.while_loop(lambda s: gnp.any(s[3] < m) & (s[3] < LIMIT), finite, start)
+    factor = quotient([of_m, of_c], [of_a_m, of_b_m])
+    head = gnp.where(m > 0, factor.value * head, 0)
+    lost = gnp.where(m > 0, gnp.abs(factor.value) * size * (2 * unit + factor.error), 0)
 
     def tail(state: Any) -> Any:
-        weight, psi, total, k, _ = state
+        weight, psi, total, size, k, _ = state
         term = weight * (log_y + psi)
         ratio = (a + m + k) * (b + m + k) / ((k + 1) * (k + m + 1)) * y
         psi = psi - 1 / (k + 1) - 1 / (k + m + 1) + 1 / (a + m + k) + 1 / (b + m + k)
-        return weight * ratio, psi, total + term, k + 1, term
+        magnitude = lax.stop_gradient(gnp.abs(weight) * (gnp.abs(log_y) + gnp.abs(psi)))
+        return weight * ratio, psi, total + term, size + magnitude, k + 1, term
 
     log_y = lax.log(y)
-    accuracy = float(np.finfo(y.dtype).eps) / 8
     slopes = lax.digamma(gnp.stack([zero + 1, m + 1, a + m, b + m]))
     psi = -slopes[0] - slopes[1] + slopes[2] + slopes[3]
-    start = lax.exp(-of_next.log), psi, zero, gnp.zeros((), y.dtype), lax.full_like(y, 1)
+    first = lax.exp(-of_next.log)
+    start = first, psi, zero, zero, gnp.zeros((), y.dtype), lax.full_like(y, 1)
 
     def unfinished(state: Any) -> Any:
-        _, _, total, k, term = state
-        pending = gnp.isfinite(total) & (gnp.abs(term) * (k + 1) > accuracy * gnp.abs(total))
-        return (gnp.any(pending) | (k < 2)) & (k < _LIMIT)
+        _, _, total, _, k, term = state
+        pending = gnp.isfinite(total) & (gnp.abs(term) * (k + 1) > unit / 8 * gnp.abs(total))
+        return (gnp.any(pending) | (k < 2)) & (k < LIMIT)
 
-    total = lax.while_loop(unfinished, tail, start)[2]
+    _, _, total, size, _, _ = lax.while_loop(unfinished, tail, start)
     sign = gnp.where(gnp.equal(m % 2, 0), 1, -1)
-    return head - sign * y**m * _quotient([of_c], [of_a, of_b]) * total
+    factor = quotient([of_c], [of_a, of_b], m * log_y)
+    lost = lost + gnp.abs(factor.value) * size * (2 * unit + factor.error)
+    value = head - sign * factor.value * total
+    return Estimate(value, lax.stop_gradient(lost / gnp.abs(value)))
 
 
 def _gauss_everywhere(a: Array, b: Array, c: Array, x: Array) -> Array:
-    finite = _is_pole(a) | _is_pole(b)
+    finite = is_pole(a) | is_pole(b)
     excess = c - a - b
     bad = _never_defined(c, a, b)
-    regular = gnp.where(_is_pole(c), 1, c)
+    regular = gnp.where(is_pole(c), 1, c)
     above_one = gnp.where(excess > 0, excess, 1)
-    of_c, of_excess, *below = _gammas(regular, above_one, c - a, c - b)
-    at_one = _quotient([of_c, of_excess], below)
+    of_c, of_excess, *below = gammas(regular, above_one, c - a, c - b)
+    at_one = quotient([of_c, of_excess], below).value
     inside = (x < 1) | finite
     value = _gauss(a, b, gnp.where(bad, 1, c), gnp.where(inside, x, 0.5))
     one = gnp.equal(x, 1) & ~finite
     value = gnp.where(one, gnp.where(excess > 0, at_one, np.inf), value)
     value = gnp.where((x > 1) & ~finite, np.inf, value)
     value = gnp.where(bad, np.inf, value)
+    # An upper parameter that is equal to the lower one cancels it.
+    same = (gnp.equal(a, c) | gnp.equal(b, c)) & (x < 1)
+    exponent = gnp.where(gnp.equal(a, c), b, a)
+    power = gnp.exp(-exponent * lax.log1p(-gnp.where(same, x, 0)))
+    value = gnp.where(same, power, value)
     no_step = gnp.equal(a, 0) | gnp.equal(b, 0)
     trivial = gnp.equal(x, 0) | (no_step & gnp.not_equal(c, 0))
     return gnp.where(trivial, 1, value)
