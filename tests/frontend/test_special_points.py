@@ -260,5 +260,38 @@ def test_derivatives_at_poles() -> None:
 def test_values_beside_the_poles() -> None:
     x = np.float32([np.nan, -np.inf, -3, -1, 1, 3, np.inf])
     np.testing.assert_allclose(nn.sparse_plus(x), [np.nan, 0, 0, 0, 1, 3, np.inf])
-    np.testing.assert_allclose(nn.hard_silu(x), [np.nan, 0, 0, -1 / 3, 2 / 3, 3, np.inf])
+    np.testing.assert_allclose(nn.hard_silu(x), [np.nan, np.nan, 0, -1 / 3, 2 / 3, 3, np.inf])
     assert np.isnan(gn.vmap(gn.grad(special.gamma))(x[:3])).all()
+
+
+def test_rare_arguments() -> None:
+    pairs = np.arange(8, dtype=np.float32).reshape(2, 4)
+    for other in ("complex64", "uint8", "float64", "int16", "complex128", "bool"):
+        for x in (pairs, pairs.view(np.complex64)):
+            with gn.enable_x64():
+                found = gnp.asarray(x).view(other)
+            np.testing.assert_array_equal(np.asarray(found), x.view(other))
+    with pytest.raises(ValueError, match="whole numbers of complex64"):
+        gnp.zeros((2, 3)).view("complex64")
+
+    mask = np.array([True, True, False])
+    for ufunc, own in (
+        (gnp.bitwise_and, np.bitwise_and),
+        (gnp.bitwise_or, np.bitwise_or),
+        (gnp.bitwise_xor, np.bitwise_xor),
+    ):
+        for dtype in (np.int32, np.uint8):
+            x = np.arange(1, 7, dtype=dtype).reshape(2, 3)
+            arguments = {"axis": 1, "where": mask, "initial": dtype(9), "keepdims": True}
+            found = ufunc.reduce(gnp.asarray(x), **arguments)
+            np.testing.assert_array_equal(np.asarray(found), own.reduce(x, **arguments))
+
+    empty = gnp.add.reduceat(gnp.ones((3, 4)), gnp.zeros(0, int), axis=1)
+    assert empty.shape == (3, 0)
+    assert gnp.r_[np.arange(3), 7].tolist() == [0, 1, 2, 7]
+    assert gnp.c_[np.arange(2), np.arange(2)].tolist() == [[0, 0], [1, 1]]
+
+    def total(x: Any) -> Any:
+        return lax.scan(lambda c, a: (c + a, c), 0.0, x, unroll=0)
+
+    assert float(total(gnp.arange(3.0))[0]) == float(gn.jit(total)(gnp.arange(3.0))[0]) == 3

@@ -172,7 +172,7 @@ def scan(
         "carry": len(carry),
         "length": steps,
         "reverse": bool(reverse),
-        "unroll": int(unroll),
+        "unroll": max(int(unroll), 1),
     }
     operands = [*traced.captures, *carry, *slices]
     results = bind_bodies(ops.scan, traced.program, operands, bodies, params)

@@ -185,9 +185,10 @@ def hard_sigmoid(x: ArrayLike) -> Array:
 def hard_silu(x: ArrayLike) -> Array:
     """Elementwise x * hard_sigmoid(x); `hard_swish` is the same function."""
     x = as_array("hard_silu", x)
-    # A product of 0 and infinity would be nan.
+    # At infinity, the derivative must not be a product with x.
     inside = gnp.where(gnp.abs(x) >= 3, 0, x)
-    return gnp.where(x <= -3, -0.0, gnp.where(x >= 3, x, inside * hard_sigmoid(inside)))
+    middle = gnp.where(x >= 3, x, inside * hard_sigmoid(inside))
+    return gnp.where(x <= -3, 0.0 * x, middle)
 
 
 hard_swish = hard_silu

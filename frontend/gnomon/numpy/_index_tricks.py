@@ -94,7 +94,7 @@ class _Joined:
         items = list(key) if isinstance(key, tuple) else [key]
         axis, rank, start = self._defaults
         row_or_column = None
-        if items and items[0] in ("r", "c"):
+        if items and isinstance(items[0], str) and items[0] in ("r", "c"):
             row_or_column = 0 if items.pop(0) == "r" else 1
         elif items and isinstance(items[0], str):
             axis, rank, start = self._directive(items.pop(0))

@@ -279,6 +279,9 @@ def _byteswap(x: Any) -> Array:
     return lax.bitcast_convert_type(reversed_bytes, x.dtype)
 
 
+_PARTS = (lax.real, lax.imag)
+
+
 def _view(x: Any, dtype: Any, kind: Any) -> Array:
     if kind is not None:
         raise NotImplementedError("view: the argument 'type' is not supported")
@@ -294,6 +297,20 @@ def _view(x: Any, dtype: Any, kind: Any) -> Array:
         if target != boolean:
             return _view(source, target, None)
         return _view(source, "uint8", None).astype(bool)
+    if x.ndim and is_complex(x.dtype):
+        # The dialect has no bits of complex numbers; their parts follow each other in memory.
+        parts = lax.concatenate([lax.expand_dims(p(x), [x.ndim]) for p in _PARTS], x.ndim)
+        return _view(lax.reshape(parts, (*x.shape[:-1], 2 * x.shape[-1])), target, None)
+    if x.ndim and is_complex(target):
+        numbers = _view(x, np.dtype(f"float{4 * target.itemsize}"), None)
+        if numbers.shape[-1] % 2:
+            raise ValueError(
+                f"view: the last dimension of {x.aval} must hold whole numbers of {target}"
+            )
+        first, second = (
+            lax.slice_in_dim(numbers, i, numbers.shape[-1], 2, x.ndim - 1) for i in range(2)
+        )
+        return lax.complex(first, second)
     old, new = _dtypes.itemsize_bits(x.dtype), _dtypes.itemsize_bits(target)
     if not x.ndim and old != new:
         raise ValueError(

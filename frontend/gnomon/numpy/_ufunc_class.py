@@ -272,12 +272,13 @@ class ufunc(metaclass=_CountsFunctions):  # noqa: N801 (NumPy's name)
         starts, size = known.tolist(), x.shape[place]
         if any(not 0 <= i < size for i in starts):
             raise IndexError(f"{self.__name__}.reduceat: an index is not in [0, {size}): {starts}")
+        if not starts:
+            empty = lax.slice_in_dim(_construction.asarray(x, dtype), 0, 0, axis=place)
+            return lax.convert_element_type(empty, self._result_dtype(empty))
         pieces = []
         for start, end in zip(starts, [*starts[1:], size], strict=True):
             piece = lax.slice_in_dim(x, start, max(end, start + 1), axis=place)
             pieces.append(self.reduce(piece, place, dtype=dtype, keepdims=True))
-        if not pieces:
-            return lax.slice_in_dim(x, 0, 0, axis=place)
         return _joining.concatenate(pieces, place)
 
     def _reduced_at_traced(self, x: Array, indices: Array, axis: int, dtype: Any) -> Array:
@@ -334,8 +335,10 @@ def frompyfunc(
     return ufunc(func, nin, nout, identity=identity)
 
 
-def _bitwise(reduction: Callable[..., Array]) -> Callable[..., Array]:
-    """A reduction of `gnomon.lax` with the parameters of `ufunc.reduce`; some are not supported."""
+def _bitwise(
+    reduction: Callable[..., Array], combine: Callable[..., Array]
+) -> Callable[..., Array]:
+    """A reduction of `gnomon.lax` with the parameters of `ufunc.reduce`."""
 
     def reduce(
         a: Any, axis: int | None, *, dtype: Any, keepdims: bool, initial: Any, where: Any
@@ -343,12 +346,13 @@ def _bitwise(reduction: Callable[..., Array]) -> Callable[..., Array]:
         x = as_array("reduce", a)
         x = x if dtype is None else x.astype(dtype)
         axes: Iterable[int] = range(x.ndim) if axis is None else (canonical_axis(axis, x.ndim),)
-        if where is not None or initial is not None:
-            raise NotImplementedError(
-                "reduce of a bitwise function takes no where and no initial: select the elements "
-                "with gnomon.numpy.where, combine with the initial value afterwards"
-            )
+        if where is not None:
+            zero = lax.full_like(x, 0)
+            identity = lax.bitwise_not(zero) if reduction is lax.reduce_and else zero
+            x = _selection.where(where, x, identity)
         result = reduction(x, tuple(axes))
+        if initial is not None:
+            result = combine(result, lax.full_like(result, initial))
         if not keepdims:
             return result
         return _manipulation.expand_dims(result, tuple(axes))
@@ -400,9 +404,9 @@ _UFUNCS = (
     _binary(_ufuncs.subtract, update="subtract"),
     _binary(_ufuncs.maximum, reducer=_untyped(_reductions.max), update="max"),
     _binary(_ufuncs.minimum, reducer=_untyped(_reductions.min), update="min"),
-    _binary(_ufuncs.bitwise_and, identity=-1, reducer=_bitwise(lax.reduce_and)),
-    _binary(_ufuncs.bitwise_or, identity=0, reducer=_bitwise(lax.reduce_or)),
-    _binary(_ufuncs.bitwise_xor, identity=0, reducer=_bitwise(lax.reduce_xor)),
+    _binary(_ufuncs.bitwise_and, identity=-1, reducer=_bitwise(lax.reduce_and, lax.bitwise_and)),
+    _binary(_ufuncs.bitwise_or, identity=0, reducer=_bitwise(lax.reduce_or, lax.bitwise_or)),
+    _binary(_ufuncs.bitwise_xor, identity=0, reducer=_bitwise(lax.reduce_xor, lax.bitwise_xor)),
     _binary(_ufuncs.logical_and, identity=True, reducer=_logical(_reductions.all)),
     _binary(_ufuncs.logical_or, identity=False, reducer=_logical(_reductions.any)),
     _binary(_ufuncs.logical_xor, identity=False),
