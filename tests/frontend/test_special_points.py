@@ -257,6 +257,15 @@ def test_derivatives_at_poles() -> None:
                 np.testing.assert_allclose(values, row[3], 1e-5, 1e-12, err_msg=name)
 
 
+def test_small_box_cox_transformations() -> None:
+    with gn.enable_x64():
+        x, power = np.array([1e-15, 1e-306, 0.5]), np.array([1e-306, 1e-18, 0.0])
+        for run in (special.boxcox1p, gn.jit(special.boxcox1p)):
+            np.testing.assert_allclose(run(x, power), np.log1p(x), rtol=2.0**-51)
+        slope = gn.grad(special.boxcox, 1)(3.0, 0.0)
+        assert abs(float(slope) / (np.log(3.0) ** 2 / 2) - 1) < 2.0**-50
+
+
 def test_values_beside_the_poles() -> None:
     x = np.float32([np.nan, -np.inf, -3, -1, 1, 3, np.inf])
     np.testing.assert_allclose(nn.sparse_plus(x), [np.nan, 0, 0, 0, 1, 3, np.inf])

@@ -436,6 +436,9 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def _expm1_over(power: Array, logarithm: Array) -> Array:
-    is_zero = gnp.equal(power, 0)
-    safe = gnp.where(is_zero, 1, power)
-    return gnp.where(is_zero, logarithm, lax.expm1(safe * logarithm) / safe)
+    product = power * logarithm
+    # The first terms of the series; the quotient would lose digits where the product is subnormal.
+    is_small = gnp.abs(product) < float(np.finfo(product.dtype).eps)
+    safe = gnp.where(is_small, 1, power)
+    start = logarithm * (1 + product / 2)
+    return gnp.where(is_small, start, lax.expm1(safe * logarithm) / safe)
