@@ -442,6 +442,13 @@ MORE_PROGRAMS: dict[str, tuple[Any, tuple[str, ...]]] = {
         ("b,1,a+3,a+4", "2,1,3,3"),
     ),
     "an index by a size": (lambda x: (x[x.shape[0] - 1], x[x.shape[0] // 2]), ("a",)),
+    "index arrays": (
+        lambda x: (
+            x[gnp.arange(x.shape[0])[:, None], gnp.arange(x.shape[1])],
+            x[gnp.arange(x.shape[0]), gnp.arange(x.shape[0]) % x.shape[1]],
+        ),
+        ("b,a",),
+    ),
     "padding by a size": (
         lambda x, k: lax.conv_general_dilated(x, k, (2, 3), [(1, x.shape[2]), (0, -1)]),
         ("b,1,a+3,a+4", "2,1,3,3"),

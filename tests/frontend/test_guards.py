@@ -57,6 +57,7 @@ def test_transfers_from_the_host() -> None:
         gn.random.normal(gn.random.key(0), (2,)), gnp.zeros(3), gnp.arange(3), np.asarray(x)
         gnp.arange(np.int32(3)), gnp.arange(np.array(0), 1, np.float32(0.5)), gnp.iscomplexobj(1j)
         gn.grad(lambda v: (v * v).sum())(x), gn.nn.gelu(x), gnp.var(x), gnp.tril(gnp.outer(x, x))
+        gnp.repeat(x, 2), gnp.tile(x, 2), gnp.roll(x, 1)
     with gn.transfer_guard("disallow_explicit"), refused("host-to-device", "a NumPy array"):
         gn.device_put(VALUE)
     f(VALUE)

@@ -97,6 +97,11 @@ CASES: dict[str, Case] = {
     ),
     "equality of arrays": lambda m, n: (n.array_equal(2.0, 2.0), n.array_equiv(2.0, 2.0)),
     "parts": lambda m, n: (n.angle(2.0), n.spacing(2.0), n.isreal(True), n.iscomplex(2.0)),
+    "positions": lambda m, n: (
+        n.unravel_index(5, (2, 3)),
+        n.unravel_index(n.array(5), (2, 3)),
+        n.ravel_multi_index((1, 2), (2, 3), mode="clip"),
+    ),
     "choose": lambda m, n: n.choose(n.array([0, 1]), [1.0, 2.0], mode="clip"),
     "probability functions": lambda m, n: [
         getattr(m.scipy.special, name)(0.5)
@@ -133,6 +138,20 @@ CASES: dict[str, Case] = {
         m.scipy.stats.norm.cdf(0.5),
         m.scipy.stats.norm.pdf(0.5),
     ),
+    "distributions of arrays": lambda m, n: [
+        getattr(getattr(m.scipy.stats, name), function)(n.array([0.25, 0.5]), *parameters)
+        for name, parameters in (
+            ("beta", (1.5, 2.5)),
+            ("cauchy", ()),
+            ("expon", ()),
+            ("gamma", (1.5,)),
+            ("laplace", ()),
+            ("norm", ()),
+            ("uniform", ()),
+        )
+        for function in ("pdf", "logpdf", "cdf")
+        if hasattr(getattr(m.scipy.stats, name), function)
+    ],
     "rotations": lambda m, n: m.scipy.spatial.transform.Rotation.from_quat(
         n.full(4, 0.5)
     ).as_matrix(),

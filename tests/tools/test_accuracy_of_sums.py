@@ -73,6 +73,12 @@ def test_compiled_sums() -> None:
     check_compiled(SAMPLE, 5000)
 
 
+def test_compiled_products_of_two_vectors() -> None:
+    """Pieces that do not divide the terms are padded, and then added in fewer lanes."""
+    pairs = [(case, "vector") for case in CASES if case.name == "numpy.tensordot"]
+    check_compiled(pairs, 100_003)
+
+
 @pytest.mark.slow
 @pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("n", [130, 1000, 4097, 16_383, 100_003, 1_000_000])
