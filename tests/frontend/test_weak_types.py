@@ -139,18 +139,22 @@ CASES: dict[str, Case] = {
         m.scipy.stats.norm.pdf(0.5),
     ),
     "distributions of arrays": lambda m, n: [
-        getattr(getattr(m.scipy.stats, name), function)(n.array([0.25, 0.5]), *parameters)
+        getattr(getattr(m.scipy.stats, name), function)(outcomes, *parameters)
         for name, parameters in (
             ("beta", (1.5, 2.5)),
             ("cauchy", ()),
+            ("chi2", (1.5,)),
             ("expon", ()),
             ("gamma", (1.5,)),
             ("laplace", ()),
             ("norm", ()),
+            ("pareto", (1.5,)),
+            ("t", (1.5,)),
             ("uniform", ()),
         )
         for function in ("pdf", "logpdf", "cdf")
         if hasattr(getattr(m.scipy.stats, name), function)
+        for outcomes in (n.array([0.25, 0.5]), n.array([0, 1]))
     ],
     "rotations": lambda m, n: m.scipy.spatial.transform.Rotation.from_quat(
         n.full(4, 0.5)

@@ -36,6 +36,7 @@ def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     return gnp.where(gnp.isnan(k) | gnp.isnan(p) | (p < 0) | (p > 1), np.nan, value)
 
 
+@typed_as_outcome
 def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The quantile function, the inverse of `cdf`."""
     q, p = real_arguments("bernoulli.ppf", q, p)

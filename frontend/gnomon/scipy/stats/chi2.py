@@ -12,9 +12,10 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support
+from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support, typed_as_outcome
 
 
+@typed_as_outcome
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, df, loc, scale = real_arguments("chi2.logpdf", x, df, loc, scale)
@@ -26,11 +27,13 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return gnp.where(inside, value, -np.inf)
 
 
+@typed_as_outcome
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, df, loc, scale))
 
 
+@typed_as_outcome
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, df, loc, scale = real_arguments("chi2.cdf", x, df, loc, scale)
@@ -39,11 +42,13 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     return nan_unless(df > 0, value)
 
 
+@typed_as_outcome
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
     return log_of_probability(cdf(x, df, loc, scale))
 
 
+@typed_as_outcome
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one minus the distribution function."""
     x, df, loc, scale = real_arguments("chi2.sf", x, df, loc, scale)
@@ -52,6 +57,7 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return nan_unless(df > 0, value)
 
 
+@typed_as_outcome
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     return log_of_probability(sf(x, df, loc, scale))

@@ -10,9 +10,10 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support
+from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support, typed_as_outcome
 
 
+@typed_as_outcome
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, a, loc, scale = real_arguments("gamma.logpdf", x, a, loc, scale)
@@ -23,11 +24,13 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return gnp.where(inside, value, -np.inf)
 
 
+@typed_as_outcome
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, a, loc, scale))
 
 
+@typed_as_outcome
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     x, a, loc, scale = real_arguments("gamma.cdf", x, a, loc, scale)
@@ -36,6 +39,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return nan_unless(a > 0, value)
 
 
+@typed_as_outcome
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function."""
     return log_of_probability(cdf(x, a, loc, scale))

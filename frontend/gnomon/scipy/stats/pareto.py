@@ -9,8 +9,10 @@ from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import typed_as_outcome
 
 
+@typed_as_outcome
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, b, loc, scale = real_arguments("pareto.logpdf", x, b, loc, scale)
@@ -21,11 +23,13 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return gnp.where(inside, value, -np.inf)
 
 
+@typed_as_outcome
 def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, b, loc, scale))
 
 
+@typed_as_outcome
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function."""
     x, b, loc, scale = real_arguments("pareto.logsf", x, b, loc, scale)
@@ -34,11 +38,13 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     return -b * lax.log(gnp.where(z < 1, 1, z))
 
 
+@typed_as_outcome
 def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function, one minus the distribution function."""
     return lax.exp(logsf(x, b, loc, scale))
 
 
+@typed_as_outcome
 def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function."""
     return -lax.expm1(logsf(x, b, loc, scale))
@@ -53,6 +59,7 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return gnp.where(below, -np.inf, value)
 
 
+@typed_as_outcome
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function, the inverse of `cdf`."""
     q, b, loc, scale = real_arguments("pareto.ppf", q, b, loc, scale)

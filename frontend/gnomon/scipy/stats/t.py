@@ -8,8 +8,10 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import typed_as_outcome
 
 
+@typed_as_outcome
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density."""
     x, df, loc, scale = real_arguments("t.logpdf", x, df, loc, scale)
@@ -20,6 +22,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return normalizer - (half + 0.5) * lax.log1p(z * z / df)
 
 
+@typed_as_outcome
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density."""
     return lax.exp(logpdf(x, df, loc, scale))
