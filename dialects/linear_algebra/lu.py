@@ -123,7 +123,8 @@ def _infer_permutation(pivots: TensorType, *, size: int) -> TensorType:
 
 lu_pivots_to_permutation = Op(
     name="lu_pivots_to_permutation",
-    doc="the permutation of rows by successive swaps: step i swaps row i with row pivots[i]",
+    doc="the permutation of rows by successive swaps: step i swaps row i with row pivots[i], if "
+    "there is such a row",
     example='%r = "gnomon.lu_pivots_to_permutation"(%pivots) {size = 4 : i64} '
     ": (tensor<3xi32>) -> tensor<4xi32>",
     attributes={"size": INT},

@@ -179,3 +179,10 @@ def test_singular_values_of_infinite_matrices_are_nan(value) -> None:
         assert np.isfinite(found[0]).all()
         assert np.isnan(found[1]).all()
     assert all(np.isnan(x[1]).all() and np.isfinite(x[0]).all() for x in (s, u, vh))
+
+
+def test_pivots_outside_of_the_matrix_swap_nothing() -> None:
+    pivots = np.array([[1, 4, -1], [9, 2, 2]], np.int32)
+    expected = [[1, 0, 2, 3], [0, 2, 1, 3]]
+    np.testing.assert_array_equal(elimination.permutation_of(pivots, 4), expected)
+    np.testing.assert_array_equal(elimination.permutation_of(pivots[0], 4), expected[0])

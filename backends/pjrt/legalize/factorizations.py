@@ -91,7 +91,12 @@ def _permutation_of(inst: Instance) -> list[ir.Value]:
     def step(j: ir.Value, permutation: ir.Value, pivots: ir.Value) -> Sequence[ir.Value]:
         return permuted(permutation, swap_indices(permutation, j, element_at(pivots, j))), pivots
 
-    return loop(count, step, index_along((*batch, size), -1), pivots)[:1]
+    # A pivot outside of the matrix swaps nothing.
+    is_inside = ops.and_(
+        ops.ge(pivots, full_like(pivots, 0)), ops.lt(pivots, full_like(pivots, size))
+    )
+    rows = ops.select(is_inside, pivots, index_along((*batch, count), -1))
+    return loop(count, step, index_along((*batch, size), -1), rows)[:1]
 
 
 def _solve(inst: Instance) -> list[ir.Value]:

@@ -100,9 +100,14 @@ def _magnitude(column: np.ndarray) -> np.ndarray:
 
 
 def permutation_of(pivots: np.ndarray, size: int) -> np.ndarray:
-    """The permutation of ``size`` rows that results from successive swaps with ``pivots``."""
+    """The permutation of ``size`` rows that results from successive swaps with ``pivots``.
+
+    A pivot outside of the matrix swaps nothing, as in XLA's kernel on GPUs.
+    """
     *batch, k = pivots.shape
-    swaps = pivots.reshape(math.prod(batch), k)
+    is_inside = (pivots >= 0) & (pivots < size)
+    rows = np.where(is_inside, pivots, np.arange(k, dtype=pivots.dtype))
+    swaps = rows.reshape(math.prod(batch), k)
     permutation = np.tile(np.arange(size, dtype=np.int32), (swaps.shape[0], 1))
     if len(swaps) == 1:
         order = permutation[0].tolist()

@@ -230,7 +230,8 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """The permutation of the rows that the pivots of `lu` describe.
 
     Args:
-      pivots: int32 ``[..., k]``; step ``i`` swaps row ``i`` with row ``pivots[i]``.
+      pivots: int32 ``[..., k]``; step ``i`` swaps row ``i`` with row ``pivots[i]``, if there is
+        such a row.
       permutation_size: the number of rows, at least ``k``.
     Returns:
       int32 ``[..., permutation_size]``.
