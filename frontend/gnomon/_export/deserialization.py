@@ -11,8 +11,10 @@ from gnomon._arrays.aval import ShapedArray, shaped_array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import float0
 from gnomon._export.exported import Exported
+from gnomon._export.jax_exports import deserialize_jax, is_jax_export
+from gnomon._export.program_text import program_text
 from gnomon._export.safety_checks import DisabledSafetyCheck
-from gnomon._export.serialization import MAIN, dialect_fingerprint
+from gnomon._export.serialization import MAIN, is_of_this_dialect
 from gnomon._export.shardings import from_notes
 from gnomon._export.structures import from_tree
 from gnomon.dialects.symbolic.dimension import SymbolicScope, scope_numbered
@@ -24,13 +26,19 @@ __all__ = ["deserialize", "exported_of", "load_exported"]
 
 
 def deserialize(blob: bytes | bytearray | memoryview) -> Exported:
-    """The function that `Exported.serialize` turned into bytes.
+    """The function that `Exported.serialize` turned into bytes, here or in JAX.
+
+    A function that JAX serialized has the derivatives that JAX stored (``vjp_order``).
 
     Raises:
-      gnomon_runtime.ArtifactError: the bytes are something else, damaged, or of another version.
+      gnomon_runtime.ArtifactError: the bytes are something else, damaged, or of another version; or
+        JAX's function is for several devices, or has an operation without a form in gnomon.
       ValueError: its structures have classes that are not registered for serialization.
     """
-    artifact = from_bytes(bytes(blob), "the serialized function")
+    data = bytes(blob)
+    if is_jax_export(data):
+        return deserialize_jax(data)
+    artifact = from_bytes(data, "the serialized function")
     artifact.verify()
     return exported_of(artifact, MAIN)
 
@@ -64,13 +72,16 @@ def _scope(entry: Entry) -> SymbolicScope | None:
 def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None = None) -> Exported:
     """An entry of an artifact as an exported function.
 
+    Programs of another version of the dialect are raised from their portable form.
+
     Args:
       artifact: the artifact.
       name: the name of the entry.
       weights: arrays by name, shared by the entries of the artifact; those of this entry are added.
 
     Raises:
-      ArtifactIncompatibleError: the entry has no program of this version of the dialect.
+      ArtifactIncompatibleError: the entry has only StableHLO, or symbolic dimensions and a program
+        of another version of the dialect; or its portable form has an op that is not raised.
     """
     entry = artifact.entry(name)
     check_dialect(artifact, entry)
@@ -82,7 +93,7 @@ def exported_of(artifact: Artifact, name: str, weights: dict[str, Array] | None 
     programs = {}
     for platform, section in entry.sections["program"].items():
         if section not in texts:
-            texts[section] = artifact.program(name, platform).decode()
+            texts[section] = program_text(artifact, entry, platform)
         programs[platform] = texts[section]
     portable: Mapping[str, bytes] = {
         platform: artifact.portable(name, platform) for platform in entry.sections["portable"]
@@ -128,22 +139,17 @@ def _devices(artifact: Artifact, entry: Entry) -> dict[str, Any]:
     return {"nr_devices": entry.nr_devices, **shardings}
 
 
-def is_of_this_dialect(entry: Entry) -> bool:
-    """Whether the programs of an entry are of this version of the dialect."""
-    return bool(entry.notes.get("dialect", "") == dialect_fingerprint())
-
-
 def check_dialect(artifact: Artifact, entry: Entry) -> None:
-    """Raise unless an entry has programs that this version of the dialect can read."""
+    """Raise unless an entry has programs that this version reads, or a portable form to raise."""
     if not entry.sections["program"]:
         raise ArtifactIncompatibleError(
             f"{artifact.name}: {entry.name!r} was exported as StableHLO, which can be run "
             "(gnomon.load) but not differentiated or transformed"
         )
-    if not is_of_this_dialect(entry):
+    if entry.is_symbolic and not is_of_this_dialect(entry):
         raise ArtifactIncompatibleError(
-            f"{artifact.name}: the program of {entry.name!r} was written in another version of "
-            f"gnomon's dialect (by {dict(artifact.producer)}), which this version cannot read; "
-            "its compiled modules still run, and other compilers can read its portable StableHLO "
-            "(Artifact.portable)"
+            f"{artifact.name}: the symbolic program of {entry.name!r} was written in another "
+            f"version of gnomon's dialect (by {dict(artifact.producer)}), which this version "
+            "cannot read; its compiled modules still run, and others can compile its portable "
+            "StableHLO (Artifact.portable)"
         )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import gnomon.backends.compilation as lowering
 from gnomon import tree_util
 from gnomon._api.devices import device_put
 from gnomon._arrays.array import Array
@@ -17,6 +16,8 @@ from gnomon._arrays.aval import ShapedArray
 from gnomon._arrays.dtypes import float0
 from gnomon._compilation.jit import jit
 from gnomon._export.all_sizes import ForAllSizes
+from gnomon._export.jax_writing import serialize_for_jax
+from gnomon._export.portable import lowered
 from gnomon._export.safety_checks import DisabledSafetyCheck
 from gnomon._export.serialization import serialize
 from gnomon._export.shardings import (
@@ -41,8 +42,7 @@ from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ensure_context, ir, stablehlo
 from gnomon.dialects.refinement import refined
 from gnomon.dialects.symbolic.dimension import SymbolicScope, is_symbolic_dim, substituted
-from gnomon.dialects.symbolic.errors import InconclusiveDimensionOperation
-from gnomon.passes.lower import LoweringError
+from gnomon.dialects.types import TensorType
 
 __all__ = ["CALLING_CONVENTION_VERSION", "Exported"]
 
@@ -85,6 +85,8 @@ class Exported:
     _portable: Mapping[str, bytes] | None = None
     # The names of the positional arguments; empty where they are not known.
     _parameters: tuple[str, ...] = ()
+    # Reads the program of a platform for the types of its operands; None if `programs` has it.
+    _read_for: Callable[[str, Sequence[TensorType]], Program] | None = None
     nr_devices: int = 1
     in_shardings: tuple[NamedSharding | None, ...] = ()
     out_shardings: tuple[NamedSharding | None, ...] = ()
@@ -201,13 +203,23 @@ class Exported:
             )
         return self._get_vjp(self)
 
-    def serialize(self, vjp_order: int = 0) -> bytearray:
+    def serialize(self, vjp_order: int = 0, *, format: str = "gnomon") -> bytearray:
         """The function as bytes, which `deserialize` reads.
 
         Args:
           vjp_order: how many times the deserialized function can be differentiated.
+          format: "gnomon" for an artifact, or "jax" for bytes that ``jax.export.deserialize`` reads
+            too.
+
+        Raises:
+          ValueError: there is no such format, or JAX does not have a class of the structures.
+          NotImplementedError: JAX has no form of the function: it is for several devices, or calls
+            functions that only gnomon has.
         """
-        return bytearray(serialize(self, vjp_order))
+        if format not in ("gnomon", "jax"):
+            raise ValueError(f"the format must be 'gnomon' or 'jax', got {format!r}")
+        write = serialize if format == "gnomon" else serialize_for_jax
+        return bytearray(write(self, vjp_order))
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; it can be jitted, differentiated in reverse mode, and vectorized.
@@ -322,15 +334,14 @@ class Exported:
     def _run(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Call the program with its operands: the leaves that are not ``float0``."""
         platform = platform_of(operands, f"the exported function {self.fun_name}")
-        text = self.programs.get(platform)
-        if text is None:
+        if platform not in self.platforms:
             if DisabledSafetyCheck.platform() not in self.disabled_safety_checks:
                 raise ValueError(
                     f"the function {self.fun_name!r} was exported for the platforms "
                     f"{', '.join(map(repr, self.platforms))}, but is called on {platform!r}"
                 )
-            text = self.programs[self.platforms[0]]
-        program, name = self._parsed(text, self._sizes_of(operands))
+            platform = self.platforms[0]
+        program, name = self._parsed(platform, operands)
         shardings = [self.in_shardings[i] for i in self.module_kept_var_idx]
         given = [*_constrained(operands, shardings), *self.closed_over]
         results = call_function(program, name, given)
@@ -354,23 +365,35 @@ class Exported:
     def _parsed_programs(self) -> dict[Any, tuple[Program, str]]:
         return {}
 
-    def _parsed(self, text: str, sizes: Mapping[str, Any]) -> tuple[Program, str]:
+    def _parsed(self, platform: str, operands: Sequence[Any]) -> tuple[Program, str]:
         """The parsed program and the name of its function, chosen to avoid the names in callers.
 
-        Symbolic dimensions are replaced by ``sizes`` before any transformation is expanded.
+        Symbolic dimensions are replaced by the operands' sizes before any transformation is
+        expanded.
         """
-        key = (text, *sizes.items())
+        sizes = self._sizes_of(operands)
+        key = (self.programs.get(platform, platform), *sizes.items())
         if key not in self._parsed_programs:
-            ensure_context()
             symbol = "".join(c if c.isalnum() else "_" for c in self.fun_name).strip("_")
-            source, program = Program(ir.Module.parse(text, context())), Program()
-            if sizes:
-                source = refined(source, sizes)
+            source, program = self._source(platform, operands, sizes), Program()
             body = program.import_body(source, source.body("main"), {})
             name = program.add(f"exported_{symbol}", body)
             program.mark_effects()
             self._parsed_programs[key] = program, name
         return self._parsed_programs[key]
+
+    def _source(self, platform: str, operands: Sequence[Any], sizes: Mapping[str, Any]) -> Program:
+        """The program of a platform for the operands' sizes."""
+        if self._read_for is not None:
+            if any(map(is_symbolic_dim, sizes.values())):
+                raise NotImplementedError(
+                    f"the function {self.fun_name!r} was exported by JAX with symbolic "
+                    "dimensions; it can only be called with arrays whose sizes are numbers"
+                )
+            return self._read_for(platform, [TensorType(tuple(x.shape), x.dtype) for x in operands])
+        ensure_context()
+        source = Program(ir.Module.parse(self.programs[platform], context()))
+        return refined(source, sizes) if sizes else source
 
     def __str__(self) -> str:
         return f"Exported(fun_name={self.fun_name!r}, ...)"
@@ -406,11 +429,4 @@ def _shape(aval: ShapedArray, sizes: Mapping[str, Any]) -> tuple[int, ...]:
 def _portable_artifact(text: str) -> bytes:
     """The portable artifact of a program of the dialect, not legalized for any backend."""
     ensure_context()
-    steps = lowering.Lowering(Program(ir.Module.parse(text, context())))
-    try:
-        steps.expand()
-        steps.run(("expand-scan",))
-        steps.to_stablehlo()
-    except InconclusiveDimensionOperation as error:
-        raise LoweringError(f"no StableHLO for symbolic dimensions: {error}") from error
-    return steps.artifact().portable
+    return lowered(Program(ir.Module.parse(text, context()))).artifact().portable

@@ -21,6 +21,7 @@ _program_text: Any = Deferred("gnomon._export.program_text")
 _running: Any = Deferred("gnomon_runtime.running")
 _deserialization: Any = Deferred("gnomon._export.deserialization")
 _saving: Any = Deferred("gnomon._export.saving")
+_serialization: Any = Deferred("gnomon._export.serialization")
 _on_plugins: Any = Deferred("gnomon._export.pjrt_functions")
 
 
@@ -83,7 +84,7 @@ def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
         if chosen is None or not _has_program(entry, chosen):
             raise
         text = _program_text.program_text(artifact, entry, chosen)
-        if entry.is_symbolic and _deserialization.is_of_this_dialect(entry):
+        if entry.is_symbolic and _serialization.is_of_this_dialect(entry):
             avals = _deserialization.input_types(entry)
             return _saving.compile_symbolic(entry.name, avals, text, chosen)[0]
         return _saving.compile_module(text, chosen, entry.donated)
@@ -91,5 +92,5 @@ def _module_or_compiled(artifact: Any, entry: Any, platform: str | None) -> Any:
 
 
 def _has_program(entry: Any, platform: str) -> bool:
-    own = platform in entry.sections["program"] and _deserialization.is_of_this_dialect(entry)
+    own = platform in entry.sections["program"] and _serialization.is_of_this_dialect(entry)
     return own or platform in entry.sections["portable"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gnomon._export.deserialization import is_of_this_dialect
+from gnomon._export.serialization import is_of_this_dialect
 from gnomon.backends.bytecode import BytecodeError, RefusedProgramError
 from gnomon.backends.foreign import read_program
 from gnomon_runtime.artifact import Artifact, Entry

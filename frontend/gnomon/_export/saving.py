@@ -10,7 +10,7 @@ from gnomon import tree_util
 from gnomon._arrays.aval import ShapedArray
 from gnomon._export.exported import Exported
 from gnomon._export.exporting import export
-from gnomon._export.serialization import WeightNames, add_function, new_writer
+from gnomon._export.serialization import WeightNames, add_function, check_has_programs, new_writer
 from gnomon._export.size_notes import size_notes
 from gnomon.backends import platforms
 from gnomon.backends.errors import (
@@ -122,6 +122,7 @@ def save(
         exported = given if isinstance(given, Exported) else _exported(name, given, wanted)
         modules: list[tuple[Module, bytes]] = []
         sizes: dict[str, Any] = {}
+        check_has_programs(exported)
         for target in dict.fromkeys(targets):
             platform = platform_of_target(target)
             if platform not in exported.programs:

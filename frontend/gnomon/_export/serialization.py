@@ -18,7 +18,16 @@ from gnomon.passes.lower import LoweringError
 from gnomon_runtime.artifact import Entry, Module, TensorType
 from gnomon_runtime.writing import Writer
 
-__all__ = ["MAIN", "WeightNames", "add_function", "dialect_fingerprint", "new_writer", "serialize"]
+__all__ = [
+    "MAIN",
+    "WeightNames",
+    "add_function",
+    "check_has_programs",
+    "dialect_fingerprint",
+    "is_of_this_dialect",
+    "new_writer",
+    "serialize",
+]
 
 MAIN = "main"
 """The entry of a function that is serialized alone."""
@@ -35,6 +44,11 @@ def dialect_fingerprint() -> str:
         for name, op in REGISTRY.items()
     )
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()[:16]
+
+
+def is_of_this_dialect(entry: Entry) -> bool:
+    """Whether the programs of an entry are of this version of the dialect."""
+    return bool(entry.notes.get("dialect", "") == dialect_fingerprint())
 
 
 def new_writer() -> Writer:
@@ -83,6 +97,20 @@ def _sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(str(n) if is_symbolic_dim(n) else n for n in shape)
 
 
+def check_has_programs(exported: Any) -> None:
+    """Raise unless an exported function has programs for all sizes of its arguments.
+
+    Raises:
+      NotImplementedError: JAX exported it with symbolic dimensions.
+    """
+    if exported._read_for is not None:
+        raise NotImplementedError(
+            f"the function {exported.fun_name!r} was exported by JAX with symbolic dimensions, and "
+            "has no program for all sizes to write into an artifact; keep JAX's bytes, or export a "
+            "jitted function that calls it with arrays of fixed sizes"
+        )
+
+
 def add_function(
     writer: Writer,
     name: str,
@@ -105,7 +133,11 @@ def add_function(
       modules: the modules that the function was compiled to.
       primal: for a derivative, the name of the entry that it is the derivative of.
       sizes: how sizes follow from shapes, for modules with symbolic dimensions.
+
+    Raises:
+      NotImplementedError: JAX exported the function with symbolic dimensions.
     """
+    check_has_programs(exported)
     notes: dict[str, Any] = {
         "dialect": dialect_fingerprint(),
         "calling_convention_version": exported.calling_convention_version,

@@ -20,6 +20,7 @@ from gnomon_runtime.tree import Tree
 
 __all__ = [
     "from_tree",
+    "node_from_children",
     "register_namedtuple_serialization",
     "register_pytree_node_serialization",
     "to_tree",
@@ -202,7 +203,28 @@ def _from_data(data: Any) -> Any:
     for kind, name in _DICTIONARIES.items():
         if name in data:
             return kind((key, _from_data(child)) for key, child in data[name])
-    name = data["namedtuple"] if "namedtuple" in data else data["node"]
+    children = [_from_data(child) for child in data["children"]]
+    if "namedtuple" in data:
+        return _registered(data["namedtuple"]).from_children(data["fields"], children)
+    return node_from_children(data["node"], base64.b64decode(data["data"]), children)
+
+
+def node_from_children(name: str, data: bytes, children: Sequence[Any]) -> Any:
+    """A node of a registered class.
+
+    Args:
+      name: the name that the class has in artifacts.
+      data: its auxiliary data as bytes.
+      children: its children.
+
+    Raises:
+      ValueError: no class is registered under the name.
+    """
+    entry = _registered(name)
+    return entry.from_children(entry.deserialize(data), children)
+
+
+def _registered(name: str) -> _Registered:
     entry = _by_name.get(name)
     if entry is None:
         raise ValueError(
@@ -210,10 +232,7 @@ def _from_data(data: Any) -> Any:
             "registered under that name (gnomon.export.register_pytree_node_serialization, "
             "register_namedtuple_serialization)"
         )
-    children = [_from_data(child) for child in data["children"]]
-    if "namedtuple" in data:
-        return entry.from_children(data["fields"], children)
-    return entry.from_children(entry.deserialize(base64.b64decode(data["data"])), children)
+    return entry
 
 
 register_pytree_node_serialization(
