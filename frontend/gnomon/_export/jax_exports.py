@@ -53,10 +53,22 @@ def deserialize_jax(data: bytes) -> Exported:
         that has no form in gnomon's dialect.
       ValueError: its structures have classes that are not registered for serialization.
     """
+    return _read(root(data), _MAX_ORDER)
+
+
+def _read(table: Table, order: int, primal: Exported | None = None) -> Exported:
+    """A function with at most ``order`` derivatives, which is the derivative of a primal."""
     try:
-        return _exported(root(data), _MAX_ORDER)
+        exported = _exported(table, order)
+        if primal is not None:
+            ins, outs = len(primal.in_avals), len(primal.out_avals)
+            if (len(exported.in_avals), len(exported.out_avals)) != (ins + outs, ins):
+                raise FlatBufferError(
+                    f"{exported.fun_name!r} is no derivative of {primal.fun_name!r}"
+                )
     except FlatBufferError as error:
         raise ArtifactDamagedError(f"the function exported by JAX is damaged: {error}") from error
+    return exported
 
 
 def _exported(table: Table, order: int) -> Exported:
@@ -94,7 +106,7 @@ def _exported(table: Table, order: int) -> Exported:
         donated=(),
         programs={} if is_open else {p: _text(program, p) for p in platforms},
         closed_over=(),
-        _get_vjp=None if inner is None else lambda _: _exported(inner, order - 1),
+        _get_vjp=None if inner is None else lambda primal: _read(inner, order - 1, primal),
         _portable=dict.fromkeys(platforms, program.data),
         _read_for=program.for_sizes if is_open else None,
     )
