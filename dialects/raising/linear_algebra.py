@@ -62,6 +62,8 @@ def rng_bit_generator(source: Source) -> list[ir.Value]:
     """Random bits of the result's type, from the first operand."""
     state = source.operands[0]
     type_ = type_of(state)
+    if type_.dtype != _U32 and type_.dtype.itemsize != 8:
+        raise RaiseError(f"a state of {type_} is not read; StableHLO's has words of ui64, or ui32")
     words = _words(state)
     if type_of(words).shape != (_STATE_WORDS,):
         raise RaiseError(f"a state of {type_} is not read; the dialect's has 128 bits")

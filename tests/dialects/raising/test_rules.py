@@ -350,3 +350,14 @@ def test_modules_without_one_public_function_are_refused() -> None:
     """The message has the names."""
     with pytest.raises(RaiseError, match="functions: f, g"):
         raised("func.func @f() { return }\nfunc.func @g() { return }")
+
+
+def test_random_bits_of_a_state_of_signed_words_are_refused() -> None:
+    """IREE has such states, and bits of its own for them."""
+    text = """func.func @main(%s: tensor<4xi32>) -> tensor<3xui32> {
+      %0, %1 = stablehlo.rng_bit_generator %s, algorithm = PHILOX
+          : (tensor<4xi32>) -> (tensor<4xi32>, tensor<3xui32>)
+      return %1 : tensor<3xui32>
+    }"""
+    with pytest.raises(RaiseError, match=r"a state of i32\[4\] is not read"):
+        raised(text)
