@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import UserList
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -393,6 +394,13 @@ def test_categorical() -> None:
         compare("categorical", logits, axis=0, shape=(5, 6))
         compare("categorical", logits[0], shape=(3, 2), mode="high")
         compare("categorical", jnp.zeros((3, 4), jnp.bfloat16))
+
+
+def test_shapes_of_choices_are_sequences_of_any_kind() -> None:
+    key = gn.random.key(0)
+    assert gn.random.choice(key, 5, UserList([2, 3])).shape == (2, 3)
+    with pytest.raises(TypeError, match=r"random.choice: shape must be a sequence, got 3"):
+        gn.random.choice(key, 5, 3)
 
 
 def test_choice() -> None:
