@@ -100,7 +100,6 @@ def in_eager_code(ns: Any, mistake: Callable[[Any, Any], Any]) -> Callable[[], A
     return lambda: mistake(ns, x)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("name", MISTAKES)
 def test_no_longer_than_those_of_jax(name: str) -> None:
     mistake, words = MISTAKES[name]
