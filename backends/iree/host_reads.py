@@ -8,8 +8,9 @@ sees uninitialized memory.
 
 This pass puts a barrier where such an array enters the loop, and where an iteration passes it to
 the next. The host waits at a barrier, so the array is complete in the loop. Arrays from Python and
-arguments of the program are complete already. The pass runs after kernels are formed and updates
-have their own buffers, and before the kernels are scheduled.
+arguments of the program are complete already, but views of them may be copied: an array of another
+shape is a copy if the program returns the argument too. The pass runs after kernels are formed and
+updates have their own buffers, and before the kernels are scheduled.
 
 The compiler's process loads this file by its path, so it must not import the rest of gnomon.
 """
@@ -59,13 +60,21 @@ def wait_for_carries(ir: CompilerIR, module: int) -> int:
             continue
         seen.add(carry)
         for op, index in _entries(ir, carry):
-            root = _viewed(ir, ir.operands(op)[index])
-            if _is_carried(ir, root):
+            entering = ir.operands(op)[index]
+            if _is_carried(ir, root := _viewed(ir, entering)):
                 pending.append(root)
-            elif not ir.definition(root) or ir.name(ir.definition(root)) not in _COMPLETE:
+            if entering != root or not _is_complete(ir, root):
                 _wait(ir, op, index)
                 count += 1
     return count
+
+
+def _is_complete(ir: CompilerIR, value: int) -> bool:
+    """Whether a value is from Python, an argument of the program, or complete as a carry."""
+    if _is_carried(ir, value):
+        return True
+    definition = ir.definition(value)
+    return bool(definition) and ir.name(definition) in _COMPLETE
 
 
 def _viewed(ir: CompilerIR, value: int) -> int:

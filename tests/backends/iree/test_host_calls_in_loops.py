@@ -202,12 +202,12 @@ def assert_same(actual: Any, expected: Any, combinations: Sequence[Combination])
             assert_near(a, b, 4096, scale, message=str(combination))
 
 
-def check(combinations: Sequence[Combination], **options: Any) -> None:
-    """Run combinations twice as one program, and compare them with the evaluator."""
+def check(combinations: Sequence[Combination], calls: int = 2, **options: Any) -> None:
+    """Run combinations as one program, several times, and compare them with the evaluator."""
     function = program(combinations)
     expected = function(*arguments())
     compiled = gn.jit(function, **options)
-    for _ in range(2):
+    for _ in range(calls):
         assert_same(compiled(*arguments()), expected, combinations)
 
 
@@ -310,6 +310,16 @@ def on_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_combinations_on_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     on_the_pool(monkeypatch)
     check(drawn(0, 6))
+
+
+def test_views_of_arguments_on_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An argument in another shape is a copy, which Python may read before it is made."""
+    on_the_pool(monkeypatch)
+    loops = ("counted", "nested", "while", "scan", "two_carries")
+    producers = ("reshaped_literal", "reshaped_argument", "argument")
+    check(
+        [Combination(p, "callback", loop, "looped") for p in producers for loop in loops], calls=10
+    )
 
 
 @pytest.mark.slow
