@@ -9,15 +9,20 @@ pass is run here as well, and its result is compared with the program.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from gnomon.dialects.mlir import context, ir, passmanager
 
-__all__ = ["Expansions"]
+__all__ = ["Expansions", "known_function"]
 
 _NAMES = ("erfc", "lgamma", "digamma", "erf_inv", "erf", "bessel_i1e", "asinh", "atanh", "acosh")
 _TYPES = ("f32", "f64")
+# Functions of JAX 0.12 and later, the op of the gnomon dialect that each computes, and a function
+# that it calls. They take numbers apart by their bits, so their derivatives would be 0.
+_FUNCTIONS = {"lgamma_impl": ("lgamma", "_lgamma_pos_small")}
+_NUMBER = re.compile(r"_\d+$")
 _PASS = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 # Attributes that printers and versions of StableHLO add or leave out.
 _IGNORED = frozenset({"compare_type", "result_accuracy"})
@@ -72,6 +77,22 @@ def _constants(module: ir.Module) -> frozenset[str]:
 @functools.cache
 def _constants_of(name: str, element: str) -> frozenset[str]:
     return _constants(_expanded(name, f"tensor<{element}>").module)
+
+
+def known_function(name: str, block: ir.Block) -> str | None:
+    """The op that a function of the source computes, if JAX wrote it.
+
+    Args:
+      name: the name of the function; JAX adds a number to names that occur twice.
+      block: its body.
+    """
+    op, callee = _FUNCTIONS.get(_NUMBER.sub("", name), ("", ""))
+    called = (
+        _NUMBER.sub("", str(ir.FlatSymbolRefAttr(view.operation.attributes["callee"]).value))
+        for view in block.operations
+        if view.operation.name == "func.call"
+    )
+    return op if op and len(block.arguments) == 1 and callee in called else None
 
 
 class Expansions:

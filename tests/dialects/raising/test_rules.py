@@ -361,3 +361,25 @@ def test_random_bits_of_a_state_of_signed_words_are_refused() -> None:
     }"""
     with pytest.raises(RaiseError, match=r"a state of i32\[4\] is not read"):
         raised(text)
+
+
+def test_the_logarithm_of_gamma_that_jax_writes_by_bits() -> None:
+    """By bits it would have no derivative. A function that only has its name is what it says."""
+    text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = call @lgamma_impl_2(%x) : (tensor<3xf32>) -> tensor<3xf32>
+      return %0 : tensor<3xf32>
+    }
+    func.func private @lgamma_impl_2(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = call @CALLEE(%x) : (tensor<3xf32>) -> tensor<3xf32>
+      return %0 : tensor<3xf32>
+    }
+    func.func private @CALLEE(%x: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = stablehlo.bitcast_convert %x : (tensor<3xf32>) -> tensor<3xi32>
+      %1 = stablehlo.bitcast_convert %0 : (tensor<3xi32>) -> tensor<3xf32>
+      return %1 : tensor<3xf32>
+    }"""
+    x = [0.5, 1.0, 3.0]
+    (found,) = evaluate(text.replace("CALLEE", "_lgamma_pos_small"), x)
+    np.testing.assert_allclose(found, [0.5723649, 0.0, 0.6931472], rtol=1e-6, atol=1e-7)
+    (found,) = evaluate(text.replace("CALLEE", "other"), x)
+    np.testing.assert_array_equal(found, np.float32(x))
