@@ -359,7 +359,6 @@ WITHOUT_EFFECT = {
     "captured_constants_warn_bytes": "constants of a program are not copied into it",
     "compilation_cache_include_metadata_in_key": "the key of the cache never has line numbers",
     "cpu_enable_async_dispatch": "calls on the CPU return when the result is there",
-    "cuda_visible_devices": "`CUDA_VISIBLE_DEVICES` selects CUDA devices",
     "enable_pgle": "programs are not compiled again after a profile",
     "include_full_tracebacks_in_locations": "locations have the user's line",
     "persistent_cache_enable_xla_caches": "there are no caches of XLA",

@@ -86,7 +86,7 @@ def sum_series(series: Sequence[Series]) -> list[Estimate]:
     z = gnp.stack([s.z for s in series])
     first = gnp.stack([one if s.first is None else s.first for s in series])
     asymptotic = gnp.stack([lax.full_like(like, s.diverges, np.bool_) for s in series])
-    # Behind a factor close to zero, terms may grow again.
+    # After a factor close to zero, terms may grow again.
     signs = gnp.maximum(gnp.maximum(-p, -q), -r)
     turns = lax.stop_gradient(gnp.where(asymptotic | (signs > LIMIT / 2), 0, signs))
     small = accuracy(like) / 8
