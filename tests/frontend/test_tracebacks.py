@@ -212,21 +212,37 @@ def test_programs_and_pytest(tmp_path: Path) -> None:
     assert "trace.py" in output("off", *of_pytest)
 
 
-def test_ipython() -> None:
-    """Cells print errors without gnomon's frames, or with the marks of IPython."""
-    shell_of = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
-    from gnomon._api.tracebacks import install_in_ipython
+CELLS = """
+import gnomon as gn
+f = gn.jit(lambda x: x if x > 0 else -x)
+f(1.0)
+gn.config.update("gnomon_traceback_filtering", "tracebackhide")
+f(1.0)
+gn.config.update("gnomon_traceback_filtering", "off")
+f(1.0)
+"""
 
-    shell = shell_of()
-    try:
-        install_in_ipython(shell)
-        shell.user_ns.update(f=lambda: under_jit(GNOMON, absolute)())
-        for mode, expected in ("auto", HINT), ("tracebackhide", "skipping hidden"), ("off", "_jit"):
-            gn.config.update("gnomon_traceback_filtering", mode)
-            text = io.StringIO()
-            with contextlib.redirect_stdout(text):
-                shell.run_cell("f()")
-            assert expected in text.getvalue(), text.getvalue()
-            assert ("trace.py" in text.getvalue()) == (mode != "auto")
-    finally:
-        shell.reset(new_session=False)
+
+def test_ipython(tmp_path: Path) -> None:
+    """Cells print errors without gnomon's frames, or with the marks of IPython.
+
+    In a process of its own: a shell of IPython replaces `__main__`, hooks and builtins for good.
+    """
+    pytest.importorskip("IPython")
+    command = [
+        sys.executable,
+        "-m",
+        "IPython",
+        "--simple-prompt",
+        "--no-banner",
+        "--colors=NoColor",
+    ]
+    environment = {**os.environ, "IPYTHONDIR": str(tmp_path), "GNOMON_TRACEBACK_FILTERING": "auto"}
+    done = subprocess.run(
+        command, check=True, input=CELLS, env=environment, capture_output=True, text=True
+    )
+    parts = done.stdout.split("TracerBoolConversionError  ")
+    assert len(parts) == 4, done.stdout
+    for part, expected in zip(parts[1:], (HINT, "skipping hidden", "jit_function.py"), strict=True):
+        assert expected in part, part
+        assert ("trace.py" in part) == (expected != HINT)

@@ -41,9 +41,10 @@ class _Oracle:
         if self._pipe is None:
             # A forked child would inherit locks that the compiler's threads hold.
             context = multiprocessing.get_context("spawn")
-            self._pipe, theirs = context.Pipe()
-            self._child = context.Process(target=_serve, args=(theirs,), daemon=True)
-            self._child.start()
+            pipe, theirs = context.Pipe()
+            child = context.Process(target=_serve, args=(theirs,), daemon=True)
+            child.start()
+            self._pipe, self._child = pipe, child
             # Only the child holds the other end now, so each side sees the death of the other.
             theirs.close()
         return self._pipe
