@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gnomon.backends.standalone_c.archive import find_compiler, static_library
-from gnomon.backends.standalone_c.lowering import CBackend
-from gnomon.backends.standalone_c.source import CSource, c_source
+from gnomon.backends.standalone_c.source import CBackend, CSource, c_source
 
 __all__ = ["CBackend", "CSource", "c_source", "find_compiler", "static_library"]

@@ -4,54 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gnomon.backends.compilation import Artifact
-from gnomon.backends.standalone_c.contractions import CONTRACTIONS
-from gnomon.backends.standalone_c.control import CONTROL
-from gnomon.backends.standalone_c.emitter import Emitter, Rule
-from gnomon.backends.standalone_c.fourier import FOURIER
-from gnomon.backends.standalone_c.indexing import INDEXING
-from gnomon.backends.standalone_c.movements import MOVEMENTS
+from gnomon.backends.kernels import ALIGNMENT, KernelBackend, kernels
+from gnomon.backends.kernels.types import of_type
 from gnomon.backends.standalone_c.prelude import prelude
-from gnomon.backends.standalone_c.reductions import REDUCTIONS
-from gnomon.backends.standalone_c.scalars import ELEMENTWISE
-from gnomon.backends.standalone_c.sorting import SORTING
-from gnomon.backends.standalone_c.triangular import TRIANGULAR
-from gnomon.backends.standalone_c.types import COMPLEX_TYPES, of_type
-from gnomon.backends.standalone_c.values import Buffer, Stored
-from gnomon.backends.standalone_c.windows import WINDOWS
-from gnomon.backends.standalone_c.workspace import ALIGNMENT
-from gnomon.dialects.functions import symbol_name
-from gnomon.dialects.mlir import ir
+from gnomon.backends.standalone_c.printer import Printer
+from gnomon.backends.standalone_c.types import C_TYPES, COMPLEX_TYPES, parameter_type
+from gnomon.dialects.mlir import context, ir
 from gnomon.dialects.types import TensorType, is_complex, short_name
 
-__all__ = ["CSource", "c_source"]
+__all__ = ["CBackend", "CSource", "c_source"]
 
-_RULES: dict[str, Rule] = {
-    **ELEMENTWISE,
-    **MOVEMENTS,
-    **REDUCTIONS,
-    **WINDOWS,
-    **SORTING,
-    **CONTRACTIONS,
-    **INDEXING,
-    **CONTROL,
-    **TRIANGULAR,
-    **FOURIER,
-}
-# These read each element of an array at most once, so the array is computed in their loops.
-_READ_ONCE = frozenset(
-    {
-        *ELEMENTWISE,
-        *(f"stablehlo.{n}" for n in ("reshape", "transpose", "slice", "reverse", "concatenate")),
-        *(f"stablehlo.{n}" for n in ("pad", "reduce", "return", "dot_general", "convolution")),
-        *("stablehlo.dynamic_slice", "stablehlo.fft"),
-        "func.return",
-    }
-)
 # Keywords, and names that the code uses.
 _RESERVED = frozenset(
     {
@@ -82,6 +48,13 @@ _MATH = frozenset(
         *("j0", "j1", "jn", "y0", "y1", "yn"),
     }
 )
+
+
+class CBackend(KernelBackend):
+    """Lowers programs to StableHLO, which `c_source` writes in C."""
+
+    platform = "c"
+    written = "be written in C"
 
 
 @dataclass(frozen=True)
@@ -145,95 +118,78 @@ def c_source(
       UnsupportedOnTarget: an operation or a dtype has no C code.
     """
     name = _identifier(name)
-    functions = {
-        symbol_name(op.operation): op.operation for op in artifact.plan.regions[0].blocks[0]
-    }
-    block = functions["main"].regions[0].blocks[0]
+    program = kernels(artifact)
     taken: set[str] = {name}
     inputs = _parameters(arguments, taken)
     outputs = _parameters(results, taken, "out_")
-    emitter = Emitter(_RULES, _READ_ONCE.__contains__, functions)
-    _write_body(emitter, block, artifact, inputs, outputs)
     signature = _signature(name, artifact, inputs, outputs)
-    body = "\n".join([*emitter.constants, _function(signature, name, [*inputs, *outputs], emitter)])
+    pointers: list[str] = []
+    aliases: dict[str, list[str]] = {}
+    for number, (parameter, type_) in enumerate(
+        zip([*inputs, *outputs], [*artifact.input_types, *artifact.output_types], strict=True)
+    ):
+        pointer, alias = _pointer(parameter, type_, number, constant=number < len(inputs))
+        pointers.append(pointer)
+        aliases[pointer] = alias
+    printer = Printer([*pointers, "gnomon_memory"])
+    with context():
+        printer.write(ir.Module.parse(program.text))
+    text = "\n".join(printer.lines)
+    defined = [
+        line for p, alias in aliases.items() if re.search(rf"\b{p}\b", text) for line in alias
+    ]
+    function = _function(
+        signature, name, [*inputs, *outputs], [*defined, *printer.lines], program.workspace
+    )
+    body = "\n".join([*printer.constants, function])
     code = "\n".join(
         [
             f"/* {name}: a program of gnomon, in C. Build it with optimization (-O3). */",
             f'#include "{name}.h"',
             "",
-            prelude(body, emitter.helpers),
+            prelude(body),
             body,
         ]
     )
     # The function aligns the start of the workspace.
-    workspace = emitter.workspace.size + ALIGNMENT if emitter.workspace.size else 0
+    workspace = program.workspace + ALIGNMENT if program.workspace else 0
     header = _header(name, signature, artifact, inputs, outputs, workspace)
     return CSource(name, code, header, workspace)
 
 
-def _write_body(
-    emitter: Emitter,
-    block: ir.Block,
-    artifact: Artifact,
-    inputs: Sequence[str],
-    outputs: Sequence[str],
-) -> None:
-    arguments = [Stored(Buffer(n, t), t) for n, t in zip(inputs, artifact.input_types, strict=True)]
-    buffers = [
-        Buffer(n, t, owned=True) for n, t in zip(outputs, artifact.output_types, strict=True)
-    ]
-    emitter.write_block(block, arguments, buffers)
+def _pointer(
+    parameter: str, type_: TensorType, number: int, *, constant: bool
+) -> tuple[str, list[str]]:
+    """The pointer by which a function's body accesses a parameter, and its definition if it is new.
+
+    The body knows signed integers and the parts of complex numbers.
+    """
+    element = C_TYPES[of_type(type_).stored]
+    if element == parameter_type(type_):
+        return parameter, []
+    kind = f"const {element}" if constant else element
+    return f"p{number}", [f"  {kind} *const p{number} = ({kind} *){parameter};"]
 
 
 def _signature(name: str, artifact: Artifact, inputs: Sequence[str], outputs: Sequence[str]) -> str:
     parameters = [
-        f"const {of_type(t).stored} *restrict {n}"
+        f"const {parameter_type(t)} *restrict {n}"
         for n, t in zip(inputs, artifact.input_types, strict=True)
     ]
     parameters += [
-        f"{of_type(t).stored} *restrict {n}"
+        f"{parameter_type(t)} *restrict {n}"
         for n, t in zip(outputs, artifact.output_types, strict=True)
     ]
     separator = ",\n" + " " * len(f"int {name}(")
     return f"int {name}({separator.join([*parameters, 'void *workspace'])})"
 
 
-_CONSTANT = re.compile(r"\s*const \w+ (\w+) = .*;$")
-_VARIABLE = re.compile(r"\s*\w+ (b\d+)\[1\];$")
-
-
-def _without_unused(lines: list[str]) -> list[str]:
-    """Drop const variables that nothing reads, and mark other variables that nothing reads.
-
-    For example, a slice of the whole array needs no start, and a loop may carry a value that
-    nothing reads. Compilers warn of both.
-    """
-    while True:
-        uses = Counter(re.findall(r"\b[a-z]+\d+\b", "\n".join(lines)))
-        matches = [_CONSTANT.match(line) for line in lines]
-        kept = [
-            line
-            for line, match in zip(lines, matches, strict=True)
-            if match is None or uses[match[1]] != 1
-        ]
-        if len(kept) == len(lines):
-            break
-        lines = kept
-    assigned = Counter(re.findall(r"\b(b\d+)\[[^\]]*\] = ", "\n".join(lines)))
-    marked = []
-    for line in lines:
-        match = _VARIABLE.match(line)
-        unused = match is not None and uses[match[1]] == 1 + assigned[match[1]]
-        marked.append(f"{line} (void){match[1]};" if match and unused else line)
-    return marked
-
-
-def _function(signature: str, name: str, parameters: Sequence[str], emitter: Emitter) -> str:
-    lines = [signature, "{"]
-    written = _without_unused(emitter.lines)
-    body = "\n".join(written)
-    lines += [f"  (void){p};" for p in parameters if not re.search(rf"\b{p}\b", body)]
-    if emitter.workspace.size:
+def _function(
+    signature: str, name: str, parameters: Sequence[str], body: Sequence[str], workspace: int
+) -> str:
+    lines, text = [signature, "{"], "\n".join(body)
+    lines += [f"  (void){p};" for p in parameters if not re.search(rf"\b{p}\b", text)]
+    if workspace:
         lines += [
             "  void *allocated = NULL;",
             "  if (workspace == NULL) {",
@@ -245,8 +201,8 @@ def _function(signature: str, name: str, parameters: Sequence[str], emitter: Emi
         ]
     else:
         lines.append("  (void)workspace;")
-    lines += written
-    if emitter.workspace.size:
+    lines += body
+    if workspace:
         lines.append("  free(allocated);")
     return "\n".join([*lines, "  return 0;", "}", ""])
 
@@ -302,7 +258,7 @@ def _header(
 
 
 def _described(type_: TensorType) -> str:
-    stored = of_type(type_).stored
+    stored = parameter_type(type_)
     shape = "".join(f"[{n}]" for n in type_.shape) or " (one element)"
-    bits = f", the bits of {short_name(type_.dtype)}" if of_type(type_).half else ""
+    bits = f", the bits of {short_name(type_.dtype)}" if of_type(type_).is_half else ""
     return f"{stored}{shape}, {math.prod(type_.shape)} in all{bits}"

@@ -1,4 +1,4 @@
-"""``gnomon compile --emit c`` and ``--emit static-library``: programs as C functions."""
+"""``gnomon compile --emit loops``, ``c`` and ``static-library``: programs as loops, and in C."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnomon.backends.iree.backend import IreeBackend
+from gnomon.backends.kernels import KernelBackend, kernels
 from gnomon.backends.standalone_c import CBackend, CSource, c_source, static_library
 from gnomon.tools.driver.errors import UsageError
 from gnomon.tools.driver.programs import compiler_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["C_KINDS", "compile_to_c", "is_for_processors"]
 
-C_KINDS = {"c": ".c", "static-library": ".a"}
+C_KINDS = {"loops": ".mlir", "c": ".c", "static-library": ".a"}
 
 
 def is_for_processors(target: str) -> bool:
@@ -31,14 +32,18 @@ def is_for_processors(target: str) -> bool:
 def compile_to_c(
     programs: Sequence[AnyProgram], targets: Sequence[str], kind: str, output: str | None
 ) -> None:
-    """Write programs as C source and headers, or as a library and headers.
+    """Write programs as loops over scalars, as C source and headers, or as a library and headers.
 
     Args:
       programs: one for each function.
       targets: processors.
-      kind: ``"c"`` or ``"static-library"``.
-      output: the file to write, or ``-``; by default ``<name>.c`` and ``lib<name>.a``.
+      kind: ``"loops"``, ``"c"`` or ``"static-library"``.
+      output: the file to write, or ``-``, the default for loops; otherwise ``<name>.c`` and
+        ``lib<name>.a`` by default.
     """
+    if kind == "loops":
+        _write_loops(programs, output or "-")
+        return
     sources = []
     for program in programs:
         with progress(f"{program.name}: {kind}"):
@@ -63,6 +68,18 @@ def compile_to_c(
         write_file(where, [library])
         print(f"{where}: {kind} for {target}, {len(library)} bytes", file=sys.stderr)
     _write_headers(sources, path.parent)
+
+
+def _write_loops(programs: Sequence[AnyProgram], output: str) -> None:
+    if len(programs) > 1:
+        raise UsageError("loops are written for one function at a time")
+    (program,) = programs
+    with progress(f"{program.name}: loops"):
+        text = kernels(program.artifact_for(KernelBackend())).text
+    if output == "-":
+        print(text)
+    else:
+        write_file(Path(output), [text.encode()])
 
 
 def _write_sources(sources: Sequence[CSource], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Random programs with updates in place, in C, equal the evaluator and keep their arguments."""
+"""Random programs with updates in place equal the evaluator and keep their arguments."""
 
 from __future__ import annotations
 
@@ -11,18 +11,33 @@ import pytest
 
 import gnomon
 from gnomon._compilation.ahead_of_time import closed_program
+from gnomon.backends.kernels import KernelBackend
 from tests.backends.iree import test_random_loops as loops
 from tests.backends.iree import test_random_updates as updates
+from tests.backends.kernels.in_process import InProcess
 from tests.backends.standalone_c.compiled import CompiledC
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+__all__ = ["EMITTERS", "results_of"]
+
+EMITTERS = (
+    InProcess,
+    pytest.param(
+        CompiledC,
+        marks=[
+            pytest.mark.slow,
+            pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler"),
+        ],
+    ),
+)
 
 
-def in_c(function: Callable[..., Any], arguments: Sequence[Any]) -> list[np.ndarray]:
-    """The results of a function as a program in C, which must not change its arguments."""
+def results_of(
+    emitter: Callable[[], KernelBackend], function: Callable[..., Any], arguments: Sequence[Any]
+) -> list[np.ndarray]:
+    """The results of a function whose program must not change its arguments."""
     lowered = gnomon.jit(function).lower(*arguments)
     program = closed_program(lowered.stages.traced.located, lowered._traced.captures)
-    backend = CompiledC()
+    backend: Any = emitter()
     flat = [np.array(x) for x in gnomon.tree.leaves(arguments)]
     before = [x.copy() for x in flat]
     results = backend.compile(backend.lower(program))(flat)
@@ -31,15 +46,18 @@ def in_c(function: Callable[..., Any], arguments: Sequence[Any]) -> list[np.ndar
     return [result.to_numpy() for result in results]
 
 
+@pytest.mark.parametrize("emitter", EMITTERS)
 @pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_updates_keep_what_others_read(number: int) -> None:
+def test_updates_keep_what_others_read(number: int, emitter: Callable[[], KernelBackend]) -> None:
     seeds = range(8 * number, 8 * number + 8)
     dtype = (np.int32, np.float32)[number % 2]
     functions = [updates.program(seed) for seed in seeds]
     arguments = [updates.arguments_of(seed, dtype) for seed in seeds]
-    found = iter(
-        in_c(lambda given: [f(*a) for f, a in zip(functions, given, strict=True)], [arguments])
-    )
+
+    def together(given: Any) -> Any:
+        return [f(*each) for f, each in zip(functions, given, strict=True)]
+
+    found = iter(results_of(emitter, together, [arguments]))
     for seed, function, given in zip(seeds, functions, arguments, strict=True):
         for k, wanted in enumerate(function(*map(gnomon.numpy.asarray, given))):
             np.testing.assert_array_equal(
@@ -47,10 +65,13 @@ def test_updates_keep_what_others_read(number: int) -> None:
             )
 
 
+@pytest.mark.parametrize("emitter", EMITTERS)
 @pytest.mark.parametrize(
     "number", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 5))]
 )
-def test_loops_and_branches_with_updates(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "BACKEND", CompiledC())
+def test_loops_and_branches_with_updates(
+    number: int, emitter: Callable[[], KernelBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "BACKEND", emitter())
     seeds = range(6 * number, 6 * number + 6)
     loops.check_random(seeds, loops.TAKES, loops.GIVES)

@@ -1,4 +1,4 @@
-"""The memory for the intermediate values of a C function, planned while its code is written."""
+"""The memory for the intermediate values of a function, planned while its code is written."""
 
 from __future__ import annotations
 

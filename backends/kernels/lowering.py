@@ -1,4 +1,4 @@
-"""Lowering programs to the StableHLO that `c_source` writes in C."""
+"""Lowering programs to the StableHLO that `kernels` writes as loops."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_inexact
 from gnomon.passes.pipeline import Pass
 
-__all__ = ["CBackend"]
+__all__ = ["KernelBackend"]
 
-_PYTHON = "it calls a Python function, which a C program cannot do"
+_PYTHON = "it calls a Python function, which a program without Python cannot do"
 _REASONS = {
     "gnomon.pure_callback": _PYTHON,
     "gnomon.io_callback": _PYTHON,
     "gnomon.debug_callback": _PYTHON,
     "gnomon.host_call": _PYTHON,
 }
-_LAPACK = "it needs LAPACK, which a C function without libraries does not have"
-_DEVICES = "it runs on several devices; a C function runs on one processor"
+_LAPACK = "it needs LAPACK, which a program without libraries does not have"
+_DEVICES = "it runs on several devices; this function runs on one processor"
 
 
 def _sum(inst: Instance) -> Sequence[ir.Value] | None:
-    """A long sum of f64 in stages; the C code adds long sums of f32 in f64."""
+    """A long sum of f64 in stages; the loops add long sums of f32 in f64."""
     type_, axes = inst.operand_types[0], inst.params["axes"]
     if type_.dtype not in (np.float64, np.complex128) or is_short(type_, axes, STAGE):
         return None
@@ -67,14 +67,16 @@ _LONG_SUMS = {
 }
 
 
-class CBackend:
-    """Lowers programs to StableHLO, which `c_source` writes in C.
+class KernelBackend:
+    """Lowers programs to StableHLO, which `kernels` writes as loops.
 
     Attributes:
       platform: its name in messages.
+      written: what the loops become, in messages.
     """
 
-    platform = "c"
+    platform = "loops"
+    written = "be written as loops"
 
     def lower(
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
@@ -90,31 +92,32 @@ class CBackend:
             lowering.run(("expand-scan",))
             lowering.legalize(
                 Pass(
-                    "legalize-for-c", "rewrite or reject operations that have no C code", _legalize
+                    "legalize-for-loops",
+                    "rewrite or reject operations that have no kernels",
+                    self._legalize,
                 )
             )
             lowering.to_stablehlo()
             return lowering.artifact(plan=_clone(lowering.module))
 
+    def _legalize(self, module: ir.Module) -> None:
+        program = Program(module)
+        if "gnomon.mesh" in module.operation.attributes:
+            raise UnsupportedOnTarget(_DEVICES)
+        rewrite(program, {**RULES, **_LONG_SUMS})
+        split_complex_numbers(program, rules())
+        legalize_narrow_dtypes(program)
+        for function in program.functions:
+            for op in all_operations(program.body(symbol_name(function))):
+                reason = _reason(op)
+                if reason is not None:
+                    raise UnsupportedOnTarget(
+                        f"{op.name} cannot {self.written}: {reason} ({op.location})"
+                    )
+
 
 def _clone(module: ir.Module) -> Any:
     return module.operation.clone(ip=False)
-
-
-def _legalize(module: ir.Module) -> None:
-    program = Program(module)
-    if "gnomon.mesh" in module.operation.attributes:
-        raise UnsupportedOnTarget(_DEVICES)
-    rewrite(program, {**RULES, **_LONG_SUMS})
-    split_complex_numbers(program, rules())
-    legalize_narrow_dtypes(program)
-    for function in program.functions:
-        for op in all_operations(program.body(symbol_name(function))):
-            reason = _reason(op)
-            if reason is not None:
-                raise UnsupportedOnTarget(
-                    f"{op.name} cannot be written in C: {reason} ({op.location})"
-                )
 
 
 def _reason(op: ir.Operation) -> str | None:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gnomon.backends.standalone_c.movements import copied, splat, start_of
-from gnomon.backends.standalone_c.types import of_type
-from gnomon.backends.standalone_c.values import Flat, Index, Lazy, Stored, Value, flattened, plus
+from gnomon.backends.kernels.arithmetic import only
+from gnomon.backends.kernels.code import Element, Place
+from gnomon.backends.kernels.folds import combined
+from gnomon.backends.kernels.movements import copied, splat, start_of
+from gnomon.backends.kernels.values import Flat, Index, Lazy, Stored, Value, flattened
 from gnomon.dialects.mlir import stablehlo
 
 if TYPE_CHECKING:
-    from gnomon.backends.standalone_c.emitter import Emitter, Operation
+    from gnomon.backends.kernels.builder import Builder, Operation
 
 __all__ = ["INDEXING"]
 
@@ -60,26 +62,26 @@ class _Windows:
         return cls(dict(zip(kept, dims, strict=True)), batching, list(mapped), vector, batch)
 
     def place(
-        self, emitter: Emitter, d: int, index: Index, starts: Value
-    ) -> tuple[str, str | None]:
+        self, builder: Builder, d: int, index: Index, starts: Value
+    ) -> tuple[Place, Element | None]:
         """Where an element of the slices is along a dimension of the array.
 
         Returns:
           the index in the window or batch, and the start index, if there is one.
         """
         outer = [index[i] for i in self.batch]
-        offset = index[self.window[d]] if d in self.window else "0"
+        offset = index[self.window[d]] if d in self.window else 0
         if d in self.batching:
             along = self.batching[d]
             offset = outer[along if along < self.vector else along - 1]
         if d not in self.mapped:
             return offset, None
         if self.vector < starts.type.rank:
-            outer.insert(self.vector, str(self.mapped.index(d)))
-        return offset, starts.element(emitter, tuple(outer))
+            outer.insert(self.vector, self.mapped.index(d))
+        return offset, starts.element(builder, tuple(outer))
 
 
-def _gather(emitter: Emitter, operation: Operation) -> list[Value]:
+def _gather(builder: Builder, operation: Operation) -> list[Value]:
     x, starts = operation.operands
     type_, shape = operation.type, x.type.shape
     numbers = stablehlo.GatherDimensionNumbers(operation.attribute("dimension_numbers"))
@@ -94,23 +96,23 @@ def _gather(emitter: Emitter, operation: Operation) -> list[Value]:
         numbers.index_vector_dim,
     )
 
-    def element(emitter: Emitter, index: Index | Flat) -> str:
+    def element(builder: Builder, index: Index | Flat) -> Element:
         assert not isinstance(index, Flat)
         places = []
         for d, size in enumerate(shape):
-            place, start = windows.place(emitter, d, index, starts)
+            place, start = windows.place(builder, d, index, starts)
             if start is not None:
                 scalar = splat(starts.type.with_shape(()), start)
-                place = plus(place, start_of(emitter, scalar, size - sizes[d]))
+                place = builder.code.plus(place, start_of(builder, scalar, size - sizes[d]))
             places.append(place)
-        return x.element(emitter, tuple(places))
+        return x.element(builder, tuple(places))
 
     return [Lazy(type_, element, x.reads | starts.reads, type_.rank == 1)]
 
 
-def _scatter(emitter: Emitter, operation: Operation) -> list[Value]:
+def _scatter(builder: Builder, operation: Operation) -> list[Value]:
     count = len(operation.types)
-    outputs = [copied(emitter, operation, k, k) for k in range(count)]
+    outputs = [copied(builder, operation, k, k) for k in range(count)]
     starts = operation.operands[count]
     updates = operation.operands[count + 1 :]
     types = operation.types
@@ -126,36 +128,31 @@ def _scatter(emitter: Emitter, operation: Operation) -> list[Value]:
         numbers.index_vector_dim,
     )
     block = operation.op.regions[0].blocks[0]
-    scalars = [t.with_shape(()) for t in types]
     # Of two updates of one element the later index wins, as in the evaluator, so the loops over
     # indices are outside of the loops over windows.
     order = [*windows.batch, *(d for d in range(len(updated)) if d not in windows.batch)]
-    with emitter.loops([updated[d] for d in order], parallel=False) as ordered:
+    code, signed = builder.code, starts.type.dtype.kind == "i"
+    with code.loops([updated[d] for d in order], independent=False) as ordered:
         index = tuple(ordered[order.index(d)] for d in range(len(updated)))
         places, conditions = [], []
         for d, size in enumerate(shape):
-            place, start = windows.place(emitter, d, index, starts)
+            place, start = windows.place(builder, d, index, starts)
             if start is not None:
-                start = emitter.local("int64_t", start, "s")
-                place = emitter.local("int64_t", plus(start, place), "p")
-                # As an unsigned number a negative index is large, so one comparison is enough.
-                conditions.append(f"(uint64_t){place} < {size}")
+                wide = code.cast("arith.extsi" if signed else "arith.extui", only(start), "i64")
+                place = code.plus(code.cast("arith.index_cast", wide, "index"), place)
+                conditions += code.within(place, size)
             places.append(place)
-        with emitter.block(f"if ({' && '.join(conditions) or '1'})"):
-            position = flattened(tuple(places), shape)
-            old = [emitter.load(b, position) for b in outputs]
-            update = [u.element(emitter, index) for u in updates]
-            pairs = zip([*scalars, *scalars], [*old, *update], strict=True)
-            new = emitter.inline(block, [splat(t, v) for t, v in pairs])
-            if count > 1:
-                kinds = [of_type(t).computed for t in types]
-                new = [emitter.local(k, v) for k, v in zip(kinds, new, strict=True)]
+        with code.when(code.both(conditions)):
+            position = flattened(code, tuple(places), shape)
+            old = [builder.load(b, position) for b in outputs]
+            update = [u.element(builder, index) for u in updates]
+            new = combined(builder, block, [*types, *types], [*old, *update])
             for output, value in zip(outputs, new, strict=True):
-                emitter.store(output, position, value)
+                builder.store(output, position, value)
     return [Stored(b, t) for b, t in zip(outputs, types, strict=True)]
 
 
-INDEXING: dict[str, Callable[[Emitter, Operation], Sequence[Value]]] = {
+INDEXING: dict[str, Callable[[Builder, Operation], Sequence[Value]]] = {
     "stablehlo.gather": _gather,
     "stablehlo.scatter": _scatter,
 }

@@ -1,4 +1,4 @@
-"""Writing the operations of a program as C code, and planning their memory.
+"""Writing the operations of a program as loops over scalars, and planning their memory.
 
 Memory is planned while the code is written. A buffer has a place in the workspace from the
 operation that computes it to the last one that reads it.
@@ -13,17 +13,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.standalone_c.types import of_type
-from gnomon.backends.standalone_c.values import Buffer, Flat, Index, Stored, Value, flattened
-from gnomon.backends.standalone_c.workspace import Workspace
-from gnomon.backends.standalone_c.writer import Writer
+from gnomon.backends.kernels.code import Code, Element, Pair, Place
+from gnomon.backends.kernels.types import of_type
+from gnomon.backends.kernels.values import Buffer, Flat, Index, Lazy, Stored, Value, flattened
+from gnomon.backends.kernels.workspace import Workspace
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import TensorType, type_of
+from gnomon.dialects.types import TensorType, is_complex, type_of
 
-__all__ = ["Emitter", "Operation", "Rule"]
+__all__ = ["WORKSPACE_SIZE", "Builder", "Operation", "Rule", "memref_of"]
 
 # Arrays of one element are variables, which compilers keep in registers.
 _LOCAL_ELEMENTS = 1
+
+# What stands for the size of the workspace until the end of the program.
+WORKSPACE_SIZE = "@workspace@"
+
+
+def _length(type_: TensorType) -> int:
+    """How many elements of a memref hold an array."""
+    return max(type_.size, 1) * (2 if is_complex(type_.dtype) else 1)
+
+
+def memref_of(type_: TensorType) -> str:
+    """The type of the memory that holds an array."""
+    return f"memref<{_length(type_)}x{of_type(type_).stored}>"
 
 
 @dataclass
@@ -51,7 +64,7 @@ class Operation:
         return tuple(default) if values is None else tuple(int(x) for x in values)
 
 
-Rule = Callable[["Emitter", Operation], Sequence[Value]]
+Rule = Callable[["Builder", Operation], Sequence[Value]]
 
 
 @dataclass
@@ -71,14 +84,19 @@ class _Scope:
     hints: dict[ir.Value, Buffer] = field(default_factory=dict)
 
 
-class Emitter(Writer):
-    """Writes the operations of a program as C code.
+class Builder:
+    """Writes the operations of a program as loops over scalars.
 
     Args:
       rules: how each operation of StableHLO is written, by its name.
       reads_once: whether an operation reads each element of an operand at most once; only then is
         an operand computed in the operation's own loop.
       functions: the program's functions, by name.
+
+    Attributes:
+      code: the text.
+      globals: the definitions of constant arrays.
+      workspace: the plan of the memory for intermediate values.
     """
 
     def __init__(
@@ -87,9 +105,10 @@ class Emitter(Writer):
         reads_once: Callable[[str], bool],
         functions: Mapping[str, ir.Operation],
     ) -> None:
-        super().__init__()
+        self.code = Code()
         self.rules = rules
         self.functions = functions
+        self.globals: list[str] = []
         self.workspace = Workspace()
         self._reads_once = reads_once
         self._scopes: list[_Scope] = []
@@ -99,13 +118,17 @@ class Emitter(Writer):
 
     def allocate(self, type_: TensorType) -> Buffer:
         """A new buffer in the workspace, or a variable for one element."""
-        kind, name = of_type(type_), self.name("b")
         scope = self._scopes[-1].number if self._scopes else -1
+        memref = memref_of(type_)
         if type_.size <= _LOCAL_ELEMENTS:
-            self.line(f"{kind.stored} {name}[1];")
+            name = self.code.at_head(("local", self.code.number()), f"memref.alloca() : {memref}")
             return Buffer(name, type_, True, scope)
         offset = self.workspace.place(type_.nbytes)
-        self.line(f"{kind.stored} *const {name} = ({kind.stored} *)(gnomon_memory + {offset});")
+        start = self.code.at(offset)
+        name = self.code.at_head(
+            ("view", offset, memref),
+            f"memref.view %workspace[{start}][] : memref<{WORKSPACE_SIZE}xi8> to {memref}",
+        )
         return Buffer(name, type_, True, scope, offset)
 
     def release(self, buffer: Buffer) -> None:
@@ -121,7 +144,35 @@ class Emitter(Writer):
         yield buffer
         self.release(buffer)
 
-    def compute(self, value: Value, into: Buffer, at: Callable[[Index], str] | None = None) -> None:
+    def load(self, buffer: Buffer, position: Place) -> Element:
+        """Read an element."""
+        kind, size, code = of_type(buffer.type), _length(buffer.type), self.code
+        if is_complex(buffer.type.dtype):
+            place = code.times(position, 2)
+            re, im = (
+                code.read(buffer.memory, kind.stored, size, code.plus(place, k)) for k in (0, 1)
+            )
+            return Pair(re, im)
+        element = code.read(buffer.memory, kind.stored, size, position)
+        if kind.stored == "i8" and kind.computed == "i1":
+            return code.compare("ne", element, code.constant(0, "i8"))
+        return code.cast("arith.extf", element, kind.computed)
+
+    def store(self, buffer: Buffer, position: Place, element: Element) -> None:
+        """Write an element."""
+        kind, size, code = of_type(buffer.type), _length(buffer.type), self.code
+        if isinstance(element, Pair):
+            place = code.times(position, 2)
+            for k, part in enumerate((element.re, element.im)):
+                code.write(buffer.memory, size, code.plus(place, k), part)
+            return
+        if kind.computed == "i1":
+            element = code.cast("arith.extui", element, "i8")
+        code.write(buffer.memory, size, position, code.cast("arith.truncf", element, kind.stored))
+
+    def compute(
+        self, value: Value, into: Buffer, at: Callable[[Index], Place] | None = None
+    ) -> None:
         """Evaluate all elements of a value into a buffer.
 
         Args:
@@ -133,11 +184,11 @@ class Emitter(Writer):
         if value.type.size == 0:
             return
         if at is None and value.is_flat and len(shape) > 1:
-            with self.loops([value.type.size]) as (position,):
+            with self.code.loops([value.type.size]) as (position,):
                 self.store(into, position, value.element(self, Flat(position)))
             return
-        with self.loops(shape) as index:
-            position = at(index) if at else flattened(index, shape)
+        with self.code.loops(shape) as index:
+            position = at(index) if at else flattened(self.code, index, shape)
             self.store(into, position, value.element(self, index))
 
     def stored(self, value: Value) -> Stored:
@@ -147,6 +198,11 @@ class Emitter(Writer):
         buffer = self.allocate(value.type)
         self.compute(value, buffer)
         return Stored(buffer, value.type)
+
+    def held(self, value: Value) -> Value:
+        """The only element of a value, evaluated now; it is known in the current block."""
+        element = value.element(self, (0,) * value.type.rank)
+        return Lazy(value.type, lambda _, __: element, frozenset(), True, True)
 
     @contextmanager
     def in_memory(self, value: Value) -> Iterator[Stored]:
@@ -241,7 +297,7 @@ class Emitter(Writer):
           hints: buffers for values that are computed in it.
           number: the number of the scope, if buffers of the arguments have it as their owner.
         """
-        scope = _Scope(next(self._numbers) if number is None else number, hints=dict(hints or {}))
+        scope = _Scope(self.code.number() if number is None else number, hints=dict(hints or {}))
         operations = [op.operation for op in block.operations]
         users = [_used(op) for op in operations]
         for names in users:
@@ -277,7 +333,9 @@ class Emitter(Writer):
         if hint is not None:
             self.compute(value, hint)
             self._replace(name, Stored(hint, value.type))
-        elif not isinstance(value, Stored):
+        elif value.type.size == 1:
+            self._replace(name, self.held(value))
+        else:
             self._replace(name, self.stored(value))
 
     def _after(self, op: ir.Operation, names: set[ir.Value]) -> None:
@@ -291,8 +349,8 @@ class Emitter(Writer):
         rule = self.rules.get(op.name)
         if rule is None:
             raise UnsupportedOnTarget(
-                f"{op.name} cannot be written in C: it needs a runtime, another device or Python, "
-                f"which a C function does not have ({op.location})"
+                f"{op.name} has no kernel: it needs a runtime, another device or Python "
+                f"({op.location})"
             )
         operands = [self._env[x] for x in op.operands]
         types = [type_of(x) for x in op.results]
@@ -318,8 +376,8 @@ class Emitter(Writer):
                 if not (isinstance(value, Stored) and value.buffer is output):
                     self.compute(value, output)
 
-    def inline(self, block: ir.Block, arguments: Sequence[Value]) -> list[str]:
-        """The results of a block of scalar operations, as expressions in the current loop."""
+    def inline(self, block: ir.Block, arguments: Sequence[Value]) -> list[Element]:
+        """The results of a block of scalar operations, evaluated in the current loop."""
         with self.scope(block, arguments) as results:
             return [value.element(self, ()) for value in results]
 

@@ -1,8 +1,8 @@
-"""The values of a program while its C code is written.
+"""The values of a program while its code is written.
 
 A value is either in memory, or is an expression that is evaluated where an element is needed.
-Consumers ask for the C expression of an element at an index, so that chains of elementwise and
-index-mapping operations become one loop.
+Consumers ask for the element at an index, so that chains of elementwise and index-mapping
+operations become one loop.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from gnomon.backends.kernels.code import Code, Element, Place
 from gnomon.dialects.types import TensorType
 
 if TYPE_CHECKING:
-    from gnomon.backends.standalone_c.emitter import Emitter
+    from gnomon.backends.kernels.builder import Builder
 
-__all__ = ["Buffer", "Flat", "Index", "Lazy", "Stored", "Value", "flattened", "plus", "times"]
+__all__ = ["Buffer", "Flat", "Index", "Lazy", "Stored", "Value", "flattened"]
 
-Index: TypeAlias = "tuple[str, ...]"
-"""A C expression for each dimension."""
+Index: TypeAlias = "tuple[Place, ...]"
+"""A place along each dimension."""
 
 
 @dataclass(frozen=True)
 class Flat:
     """The row-major position of an element, for values that need no index of each dimension."""
 
-    position: str
+    position: Place
 
 
 @dataclass(eq=False)
@@ -34,7 +35,7 @@ class Buffer:
     """Memory that holds an array in row-major order.
 
     Attributes:
-      pointer: the C expression of a pointer to the first element.
+      memory: the name of its memref, which has one dimension.
       type: the array's type.
       owned: whether it may be overwritten: arguments and constants may not.
       scope: the number of the scope that owns it.
@@ -42,7 +43,7 @@ class Buffer:
       holders: how many values read it.
     """
 
-    pointer: str
+    memory: str
     type: TensorType
     owned: bool = False
     scope: int = -1
@@ -65,8 +66,8 @@ class Value:
     is_flat: bool
     is_cheap: bool
 
-    def element(self, emitter: Emitter, index: Index | Flat) -> str:
-        """The C expression of an element; may write statements into the current loop."""
+    def element(self, builder: Builder, index: Index | Flat) -> Element:
+        """An element; may write statements into the current loop."""
         raise NotImplementedError
 
 
@@ -83,9 +84,9 @@ class Stored(Value):
     def __post_init__(self) -> None:
         self.reads = frozenset({self.buffer})
 
-    def element(self, emitter: Emitter, index: Index | Flat) -> str:
+    def element(self, builder: Builder, index: Index | Flat) -> Element:
         """A read of memory."""
-        return emitter.load(self.buffer, flattened(index, self.type.shape))
+        return builder.load(self.buffer, flattened(builder.code, index, self.type.shape))
 
 
 @dataclass(eq=False)
@@ -93,43 +94,24 @@ class Lazy(Value):
     """A value that is evaluated where an element is needed."""
 
     type: TensorType
-    evaluate: Callable[[Emitter, Index | Flat], str]
+    evaluate: Callable[[Builder, Index | Flat], Element]
     reads: frozenset[Buffer]
     is_flat: bool
     is_cheap: bool = False
 
-    def element(self, emitter: Emitter, index: Index | Flat) -> str:
-        """The expression of the element; see `Writer.once`."""
+    def element(self, builder: Builder, index: Index | Flat) -> Element:
+        """The element; see `Code.once`."""
         if isinstance(index, Flat) and self.type.rank == 1:
             index = (index.position,)
-        return emitter.once((self, index), lambda: self.evaluate(emitter, index))
+        return builder.code.once((self, index), lambda: self.evaluate(builder, index))
 
 
-def times(expression: str, factor: int) -> str:
-    """The product of an index and a constant."""
-    if expression == "0" or factor == 0:
-        return "0"
-    if expression.isdigit():
-        return str(int(expression) * factor)
-    return expression if factor == 1 else f"{expression} * {factor}"
-
-
-def plus(left: str, right: str | int) -> str:
-    """The sum of two indices, in parentheses unless it is one of them."""
-    right = str(right)
-    if left == "0" or right == "0":
-        return right if left == "0" else left
-    if left.isdigit() and right.isdigit():
-        return str(int(left) + int(right))
-    return f"({left} - {right[1:]})" if right.startswith("-") else f"({left} + {right})"
-
-
-def flattened(index: Index | Flat, shape: Sequence[int]) -> str:
+def flattened(code: Code, index: Index | Flat, shape: Sequence[int]) -> Place:
     """The row-major position of an element."""
     if isinstance(index, Flat):
         return index.position
-    position = "0"
+    position: Place = 0
     for place, size in zip(index, shape, strict=True):
         # A dimension of one element has the index 0.
-        position = plus(times(position, size), place if size != 1 else "0")
+        position = code.plus(code.times(position, size), place if size != 1 else 0)
     return position

@@ -1,0 +1,1 @@
+"""Programs compiled in this process by LLVM."""

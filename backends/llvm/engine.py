@@ -1,0 +1,128 @@
+"""Functions of MLIR compiled in this process, by MLIR's execution engine.
+
+The engine is called through its C interface: Python's class holds the interpreter's lock while it
+compiles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from pathlib import Path
+
+from gnomon.dialects.mlir import bindings_file, ir, passmanager
+
+__all__ = ["Compiled", "compile_module"]
+
+# libm's functions come before LLVM's: those that LLVM computes from others lose digits.
+_PIPELINE = ",".join(
+    (
+        "arith-expand{include-bf16=true}",
+        "convert-scf-to-cf",
+        "expand-strided-metadata",
+        "finalize-memref-to-llvm",
+        "convert-vector-to-llvm",
+        "convert-math-to-llvm{approximate-log1p=false}",
+        "convert-math-to-libm",
+        "arith-expand{include-bf16=true}",
+        "convert-arith-to-llvm",
+        "convert-index-to-llvm",
+        "convert-cf-to-llvm",
+        "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1}",
+        "reconcile-unrealized-casts",
+    )
+)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    folder = Path(bindings_file()).parent
+    library = ctypes.CDLL(str(next(folder.glob("*AggregateCAPI*"))))
+    create = library.mlirExecutionEngineCreate
+    create.restype = ctypes.c_void_p
+    create.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_bool),
+        ctypes.c_bool,
+    ]
+    library.mlirExecutionEngineLookup.restype = ctypes.c_void_p
+    library.mlirExecutionEngineLookup.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+    library.mlirExecutionEngineDestroy.argtypes = [ctypes.c_void_p]
+    return library
+
+
+def _pointer(module: ir.Module) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointer: int = get(module._CAPIPtr, b"torch_mlir.ir.Module._CAPIPtr")
+    return pointer
+
+
+class Compiled:
+    """A compiled module, whose memory is freed when it is no longer used.
+
+    Args:
+      module: a module in the LLVM dialect.
+      level: the level of LLVM's optimization, 0 to 3.
+    """
+
+    def __init__(self, module: ir.Module, level: int = 2) -> None:
+        library = _library()
+        self._engine = library.mlirExecutionEngineCreate(
+            _pointer(module), level, 0, None, False, False
+        )
+        if not self._engine:
+            raise RuntimeError("LLVM could not compile the module")
+        weakref.finalize(self, library.mlirExecutionEngineDestroy, self._engine)
+
+    def address(self, name: str) -> int:
+        """The address of a function."""
+        address = _library().mlirExecutionEngineLookup(self._engine, name.encode(), len(name))
+        if not address:
+            raise KeyError(f"the module has no function {name!r}")
+        return int(address)
+
+
+# MLIR would write them as exp(x) - 1, which loses digits.
+_OF_LIBM = {"math.expm1": "expm1"}
+
+
+def _call_libm(module: ir.Module) -> None:
+    """Make calls of operations that MLIR would expand inaccurately."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _OF_LIBM:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    declared: set[str] = set()
+    for op in found:
+        type_ = op.results[0].type
+        name = _OF_LIBM[op.name] + ("f" if str(type_) == "f32" else "")
+        if name not in declared:
+            declared.add(name)
+            declaration = ir.Operation.parse(
+                f"func.func private @{name}({type_}) -> {type_}", context=module.context
+            )
+            module.body.append(declaration)
+        call = ir.Operation.create(
+            "func.call",
+            results=[type_],
+            operands=list(op.operands),
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name, module.context)},
+            loc=op.location,
+            ip=ir.InsertionPoint(op),
+        )
+        op.results[0].replace_all_uses_with(call.results[0])
+        op.erase()
+
+
+def compile_module(module: ir.Module, level: int = 2) -> Compiled:
+    """Compile a module of loops over scalars, which is changed."""
+    _call_libm(module)
+    passmanager.PassManager.parse(f"builtin.module({_PIPELINE})", module.context).run(
+        module.operation
+    )
+    return Compiled(module, level)
