@@ -42,6 +42,7 @@ def test_a_program_is_measured_in_both_frameworks():
     assert "**" in as_markdown([outcome])
 
 
+@pytest.mark.slow
 def test_results_that_differ_are_reported():
     pytest.importorskip("jax")
     program = next(p for p in kernels.PROGRAMS if p.name == "kernel/layer_norm")

@@ -114,6 +114,7 @@ def test_processes_that_have_ended_or_not_begun_choose_no_step() -> None:
     assert ended[0].output == ended[1].output
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_the_process() -> None:
     ended = run_processes(
         """
