@@ -399,7 +399,7 @@ def groups() -> Any:
     """
     found = []
     for f in (*FAMILIES, *MORE):
-        counts = (3, 1) if f in FAMILIES else (1, f in (convolution, sorting))
+        counts = (2, 1) if f in FAMILIES else (1, f in (convolution, sorting))
         quick, slow = [], []
         for nestings, count in zip((EAGER, COMPILED), counts, strict=True):
             chosen = sample(nestings, count, f.__name__)

@@ -54,7 +54,7 @@ def _is_small(case: Case) -> bool:
     return short_name(case[1]) in SMALL
 
 
-@pytest.mark.parametrize("parts", [6, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("parts", [9, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("ops", groups(SUPPORTED, 2 * GROUP))
 def test_compiled_equals_evaluated(ops: Sequence[str], parts: int, backend: PjrtBackend) -> None:
     cases = []
