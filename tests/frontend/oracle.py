@@ -174,11 +174,11 @@ def _compare(
 
 
 @contextmanager
-def checks_in_one_program() -> Iterator[Callable[..., None]]:
+def checks_in_one_program(fused: bool = False) -> Iterator[Callable[..., None]]:
     """Give a function like `check` whose calls are collected, and compared at the end of the block.
 
     JAX compiles them as one program, which takes a small part of the time of one program for each.
-    All differences are reported together.
+    All differences are reported together. See `outcomes_in_one_program` for ``fused``.
 
     Example:
       >>> with checks_in_one_program() as check:
@@ -201,7 +201,7 @@ def checks_in_one_program() -> Iterator[Callable[..., None]]:
         calls.append((ours, theirs, args, kwargs, how))
 
     yield collect
-    expected = outcomes_in_one_program([call[1:4] for call in calls])
+    expected = outcomes_in_one_program([call[1:4] for call in calls], fused)
     failures = []
     for (ours, theirs, args, kwargs, how), pair in zip(calls, expected, strict=True):
         try:
