@@ -177,6 +177,7 @@ def test_convolutions(all_sizes: None, dtype: Any) -> None:
 
 
 # The kernels of f64 are those of f32 with another function of the library.
+@pytest.mark.slow
 @pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(("dtype", "step"), [(f32, 1), (f64, 3), (gnp.bfloat16, 1)])
 def test_gradients_of_kernels(
