@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,9 @@ os.environ.setdefault("GNOMON_TRACEBACK_FILTERING", "off")
 
 # The oracle runs on the CPU even if the machine has other devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+# The oracle's programs run once, and LLVM's optimizations take a third of their compilation.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 # Examples that compile vary in duration, so there is no deadline. CI always runs the same examples.
 settings.register_profile(
@@ -77,6 +80,16 @@ _resident_after_clearing: list[int] = []
 
 def _resident_bytes() -> int:
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Puts off garbage collection, which would walk all that is collected again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

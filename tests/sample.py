@@ -14,6 +14,9 @@ def test_an_op(op, dtype): ...
 The default and the slow suite run a quarter of these cases, at least one; ``-m exhaustive`` runs
 the others. A case that the command line names by its id always runs. The seed of the samples is the
 commit, or the variable ``GNOMON_SAMPLE``; pytest prints it in the first lines of its output.
+
+A test that compiles its cases as one program calls `sample`. ``GNOMON_SAMPLE=all`` is no sample:
+all cases run, these among them.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ import pytest
 T = TypeVar("T")
 
 _VARIABLE = "GNOMON_SAMPLE"
+# The seed that leaves nothing out.
+_ALL = "all"
 
 
 @functools.cache
@@ -60,10 +65,12 @@ def sample(cases: Iterable[T], count: int, name: str) -> list[T]:
 
     Args:
       cases: the cases; their order is part of what chooses the sample.
-      count: the number of cases.
+      count: the number of cases; all are taken if the seed says so.
       name: the name of the matrix.
     """
     numbered = list(enumerate(cases))
+    if seed() == _ALL:
+        count = len(numbered)
     chosen = sorted(numbered, key=lambda case: order(f"{name} {case[0]}"))[:count]
     return [case for _, case in sorted(chosen, key=lambda case: case[0])]
 
@@ -75,6 +82,8 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
       config: the configuration, with the command line.
       items: the collected tests.
     """
+    if seed() == _ALL:
+        return
     named = [argument.rpartition("/")[2] for argument in config.args if "[" in argument]
     matrices = defaultdict(list)
     for item in items:

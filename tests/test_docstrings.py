@@ -66,7 +66,7 @@ def misplaced(text: str, names: set[str] | None) -> Iterator[str]:
         if found := _TITLE.fullmatch(line):
             section, begins = found[1], True
             continue
-        if _TITLE_IN_TEXT.search(line):
+        if ":" in line and _TITLE_IN_TEXT.search(line):
             yield line
         elif line and not line.startswith(" "):
             section = ""

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent / "filecheck"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prepared_tools() -> Iterator[None]:
+    """One process imports the tools; see `tests/filecheck/prepared.py`."""
+    # The path of a socket is at most a hundred characters long, and `tmp_path` may be longer.
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = f"{folder}/tools"
+        script = str(ROOT / "prepared.py")
+        serve = [sys.executable, script, "serve", path]
+        with subprocess.Popen(serve, stdout=subprocess.PIPE) as server:
+            assert server.stdout is not None and server.stdout.readline() == b"ready\n"
+            # Without `site`, the process that only asks for a tool starts twice as fast.
+            patch.setenv("GNOMON_LIT_TOOLS", f"{sys.executable} -I -S {script} {path}")
+            yield
+            server.terminate()
 
 
 def run_lit(*paths: Path) -> subprocess.CompletedProcess[str]:
@@ -21,15 +39,9 @@ def run_lit(*paths: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def folders() -> list[Path]:
-    """The folders that hold IR tests: one run of lit for each."""
-    return sorted({path.parent for path in ROOT.rglob("*.mlir")})
-
-
-@pytest.mark.parametrize("folder", folders(), ids=lambda path: path.name)
-def test_ir(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GNOMON_LIT_OUTPUT", str(tmp_path))
-    files = sorted(folder.glob("*.mlir"))
+    files = sorted(ROOT.rglob("*.mlir"))
     run = run_lit(*files)
     assert run.returncode == 0, run.stdout + run.stderr
     assert f"Passed: {len(files)}" in run.stdout

@@ -102,6 +102,7 @@ def product_files() -> dict[str, Path]:
 def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
     """Every import in the source, by statement or by importlib, with absolute names."""
     package = module.split(".") if is_package else module.split(".")[:-1]
+    calls = "import_module" in source or "__import__" in source
 
     def visit(node: ast.AST, in_function: bool) -> Iterator[Import]:
         if isinstance(node, ast.Import):
@@ -123,7 +124,9 @@ def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
                     yield Import(module, argument.value, node.lineno, in_function)
         opens = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, in_function or opens)
+            # Most nodes are expressions, and only calls among them import.
+            if calls or not isinstance(child, ast.expr):
+                yield from visit(child, in_function or opens)
 
     yield from visit(ast.parse(source), False)
 

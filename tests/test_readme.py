@@ -48,6 +48,7 @@ def test_values_in_comments(tour: dict[str, Any]) -> None:
     assert float(tour["gnomon"].grad(tour["piecewise"])(-2.0)) == 12.0
 
 
+@pytest.mark.slow
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn")
     (section,) = re.finditer(r"## From the command line\n.*?```sh\n(.*?)```", README, re.DOTALL)

@@ -60,7 +60,7 @@ def collected(folder: Path, *runs: list[str]) -> list[set[str]]:
 
 def test_samples(tmp_path: Path) -> None:
     name = "test_matrix.py::test_of_a_matrix[7]"
-    a, again, b, rest, slow, slow_rest, alone, every = collected(
+    a, again, b, rest, slow, slow_rest, alone, every, default = collected(
         tmp_path,
         ["a", *DEFAULT],
         ["a", *DEFAULT],
@@ -70,6 +70,7 @@ def test_samples(tmp_path: Path) -> None:
         ["a", "-m", "slow and exhaustive"],
         ["a", *DEFAULT, name],
         ["b", "-m", "exhaustive or not exhaustive"],
+        ["all", *DEFAULT],
     )
     matrix = {f"test_of_a_matrix[{i}]" for i in range(40)}
     others = {f"test_other[{i}]" for i in range(3)}
@@ -83,3 +84,4 @@ def test_samples(tmp_path: Path) -> None:
     assert slow | slow_rest == {f"test_slow[{i}]" for i in range(40)}
     assert alone == {"test_of_a_matrix[7]"}
     assert every == matrix | others | slow | slow_rest
+    assert default == matrix | others

@@ -17,9 +17,16 @@ config.test_exec_root = os.environ.get("GNOMON_LIT_OUTPUT", str(Path(__file__).p
 for name in ("PYTHONPATH", "GNOMON_CACHE_DIR", "HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]  # noqa: F821
+opt, driver, filecheck = (
+    f"{python} -m {module}" for module in ("gnomon.tools.opt", "gnomon.tools.driver", "filecheck")
+)
+if prepared := os.environ.get("GNOMON_LIT_TOOLS"):
+    opt, driver, filecheck = (
+        f"{prepared} {tool}" for tool in ("gnomon-opt", "gnomon", "filecheck")
+    )
 config.substitutions += [  # noqa: F821
-    ("%gnomon-opt", f"{python} -m gnomon.tools.opt"),
-    ("%gnomon", f"{python} -m gnomon.tools.driver"),
-    ("%filecheck", f"{python} -m filecheck"),
+    ("%gnomon-opt", opt),
+    ("%gnomon", driver),
+    ("%filecheck", filecheck),
     ("%not", f"{python} {Path(__file__).parent / 'expect_failure.py'}"),
 ]

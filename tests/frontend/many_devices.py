@@ -114,7 +114,8 @@ def _jax_process() -> _JaxProcess:
 
 def _answer(connection: Connection) -> None:
     """What the child process runs."""
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={COUNT}"
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={COUNT}"
     warnings.simplefilter("ignore")
     with contextlib.suppress(EOFError):
         while True:

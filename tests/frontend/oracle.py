@@ -174,11 +174,11 @@ def _compare(
 
 
 @contextmanager
-def checks_in_one_program() -> Iterator[Callable[..., None]]:
+def checks_in_one_program(fused: bool = False) -> Iterator[Callable[..., None]]:
     """Give a function like `check` whose calls are collected, and compared at the end of the block.
 
     JAX compiles them as one program, which takes a small part of the time of one program for each.
-    All differences are reported together.
+    All differences are reported together. See `outcomes_in_one_program` for ``fused``.
 
     Example:
       >>> with checks_in_one_program() as check:
@@ -201,7 +201,7 @@ def checks_in_one_program() -> Iterator[Callable[..., None]]:
         calls.append((ours, theirs, args, kwargs, how))
 
     yield collect
-    expected = outcomes_in_one_program([call[1:4] for call in calls])
+    expected = outcomes_in_one_program([call[1:4] for call in calls], fused)
     failures = []
     for (ours, theirs, args, kwargs, how), pair in zip(calls, expected, strict=True):
         try:
@@ -213,11 +213,17 @@ def checks_in_one_program() -> Iterator[Callable[..., None]]:
     assert not failures, "\n\n".join(failures)
 
 
-def outcomes_in_one_program(calls: list[tuple[Callable[..., Any], Any, Any]]) -> list[Pair]:
+def outcomes_in_one_program(
+    calls: list[tuple[Callable[..., Any], Any, Any]], fused: bool = False
+) -> list[Pair]:
     """The outcomes of calls of JAX, all of which are traced and compiled together.
 
     Arrays among the arguments are parameters of the program. Calls for which their numbers must be
     known are evaluated one by one.
+
+    Args:
+      calls: functions and their arguments.
+      fused: whether products and sums are rounded once, as LLVM's optimizations have it.
     """
     leaves, tree = jax.tree.flatten([call[1:] for call in calls])
     # The same array is one parameter, so what several calls compute from it is computed once.
@@ -230,7 +236,8 @@ def outcomes_in_one_program(calls: list[tuple[Callable[..., Any], Any, Any]]) ->
         return [x for x in jax.tree.leaves(pairs) if isinstance(x, jax.core.Tracer)]
 
     try:
-        computed = iter(jax.jit(program)(arrays))
+        options = {"xla_backend_optimization_level": 2} if fused else None
+        computed = iter(jax.jit(program, compiler_options=options)(arrays))
     except Exception:  # of a call that is refused when it is lowered, which each is now for itself
         return [outcome(*call) for call in calls]
     pairs = jax.tree.map(lambda x: next(computed) if isinstance(x, jax.core.Tracer) else x, pairs)

@@ -287,7 +287,7 @@ COMPILE_TIME: dict[str, Any] = {
 }
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.15)
 @pytest.mark.parametrize("nesting", NESTINGS)
 @pytest.mark.parametrize("case", COMPILE_TIME)
 def test_traced_values_in_ensure_compile_time_eval(case: str, nesting: str) -> None:

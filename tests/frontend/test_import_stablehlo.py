@@ -35,6 +35,7 @@ def recurrent(w: Any, x: Any) -> Any:
     return lax.scan(step, jnp.zeros(3), x)[1]
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     ("function", "arrays"),
     [

@@ -70,6 +70,7 @@ def _value(x: Any, coefficients: Any) -> Any:
     return sum(c * x**k for k, c in enumerate(coefficients))
 
 
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 9, 20])
 @pytest.mark.parametrize("unroll", [None, 1])
 def test_polynomials_and_their_derivatives(count: int, unroll: int | None) -> None:
@@ -214,6 +215,7 @@ def _exact_erfcinv(y: float) -> Any:
     )
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_erfcinv_and_its_slope(dtype: str) -> None:
     info = np.finfo(dtype)
@@ -253,6 +255,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 A = np.exp(np.linspace(-5, 6, 1500)).astype(np.float32)
 
 
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_of_random_numbers(name: str) -> None:
     draw, key = METHODS[name], random.key(3)

@@ -156,6 +156,7 @@ CASES: list[Case] = [
 ]
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("cases", [CASES[i::4] for i in range(4)], ids=range(4))
 def test_is_jax(cases: list[Case]) -> None:
     with checks_in_one_program() as check:

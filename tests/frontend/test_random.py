@@ -36,7 +36,8 @@ def compared_in_one_program() -> Iterator[Callable[..., None]]:
 
     yield compare
     pairs = outcomes_in_one_program(
-        [(getattr(jrandom, name), (THEIRS, *args), kwargs) for name, args, kwargs, *_ in calls]
+        [(getattr(jrandom, name), (THEIRS, *args), kwargs) for name, args, kwargs, *_ in calls],
+        fused=True,
     )
     problems = {}
     for (name, args, kwargs, ulps, scale), (theirs, error) in zip(calls, pairs, strict=True):

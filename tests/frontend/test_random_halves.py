@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gnomon as gn
+from tests.sample import sample
 
 PROGRAMS = {
     "split": lambda m, k: m.random.key_data(m.random.split(k, 3)),
@@ -37,11 +38,13 @@ CASES = [
 
 
 def test_numbers_are_those_of_jax() -> None:
+    chosen = sample(CASES, 7, __name__)
+
     def draw(module: Any, keys: Any) -> Any:
-        return {f"{name} of {impl}": PROGRAMS[name](module, keys[impl]) for impl, name in CASES}
+        return {f"{name} of {impl}": PROGRAMS[name](module, keys[impl]) for impl, name in chosen}
 
     ours, theirs = (
-        {impl: module.random.key(7, impl=impl) for impl, _ in CASES} for module in (gn, jax)
+        {impl: module.random.key(7, impl=impl) for impl, _ in chosen} for module in (gn, jax)
     )
     expected = jax.jit(lambda keys: draw(jax, keys))(theirs)
     for found in (draw(gn, ours), gn.jit(lambda keys: draw(gn, keys))(ours)):

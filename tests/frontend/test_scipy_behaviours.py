@@ -12,7 +12,9 @@ from gnomon.scipy import special
 from tests.tolerance import assert_each_near
 
 
-@pytest.mark.parametrize("function", [special.sici, gn.jit(special.sici)])
+@pytest.mark.parametrize(
+    "function", [special.sici, pytest.param(gn.jit(special.sici), marks=pytest.mark.slow)]
+)
 def test_the_cosine_integral_has_no_limit_at_minus_infinity(function) -> None:  # type: ignore[no-untyped-def]
     si, ci = function(gnp.array([-np.inf, np.inf]))
     wanted_si, wanted_ci = theirs.sici(np.array([-np.inf, np.inf]))

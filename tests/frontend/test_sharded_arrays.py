@@ -341,6 +341,7 @@ SPEC_WITHOUT_MESH = {
 COMPARISON = Comparison({**VALUES, **{k: _BEFORE + program for k, (program, _) in ERRORS.items()}})
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.filterwarnings("ignore:.*with mesh:DeprecationWarning")
 def test_as_jax(name: str) -> None:

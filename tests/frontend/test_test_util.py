@@ -31,6 +31,7 @@ def test_derivatives_that_are_right(f: Any, args: Any, modes: Any) -> None:
     check_grads(f, args, 3, modes)
 
 
+@pytest.mark.slow
 def test_derivatives_of_compiled_loops_are_right() -> None:
     """Each is a program to compile, so none is of the third order, and both modes are in one."""
     check_grads(gn.jit(lambda x: gn.lax.fori_loop(0, 3, lambda _, y: y * x, x)), (X,), 2)

@@ -118,7 +118,7 @@ SHARED: dict[Callable[[], Callable[[], Any]], Any] = {
 }
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("make", SHARED, ids=lambda make: make.__name__)
 def test_threads_share_a_program(make: Callable[[], Callable[[], Any]]) -> None:
     for _ in range(3):
@@ -136,6 +136,7 @@ def test_threads_share_a_program_that_is_searched(make: Callable[[], Callable[[]
     test_threads_share_a_program(make)
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("size", [0, 1, 1000, 100_000])
 def test_threads_share_an_argument(size: int) -> None:
     """Its buffer is made by the first call that takes it."""
@@ -146,6 +147,7 @@ def test_threads_share_an_argument(size: int) -> None:
         check_in_threads(lambda x=x: double(x), np.full(size, 2.0 * number))
 
 
+@pytest.mark.sampled(0.34)
 @pytest.mark.parametrize("size", [0, 1000, 1_000_000])
 def test_threads_share_a_result(size: int) -> None:
     """It is read while a program, which all of them wait for, may still compute it."""
@@ -155,6 +157,7 @@ def test_threads_share_a_result(size: int) -> None:
         check_in_threads(lambda x=x: x, np.full(size, 2.0 * number))
 
 
+@pytest.mark.sampled(0.34)
 @pytest.mark.vulkan
 @pytest.mark.parametrize("size", [0, 1000, 1_000_000])
 def test_threads_share_an_array_on_a_device(size: int) -> None:

@@ -36,7 +36,7 @@ _MANY, _FEW = 8, 1
 _QUICK = [op for op in OPS if op not in DEAR]
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.13)
 @pytest.mark.parametrize("first", range(0, len(_QUICK), _GROUP), ids=lambda i: _QUICK[i])
 def test_ops_in_one_of_their_surroundings(first: int) -> None:
     backend = iree_backend("cpu")

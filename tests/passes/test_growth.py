@@ -118,7 +118,7 @@ def calls(build: Build, n: int) -> int:
     return count
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_work_grows_with_the_program(program: str) -> None:
     build = PROGRAMS[program]

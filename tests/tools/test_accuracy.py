@@ -10,7 +10,6 @@ import pytest
 import gnomon as gn
 from gnomon.tools.accuracy.bounds import (
     BOUND,
-    COMPLEX_DTYPES,
     FUNCTIONS,
     WAYS,
     Function,
@@ -18,12 +17,13 @@ from gnomon.tools.accuracy.bounds import (
 )
 from gnomon.tools.accuracy.measure import call_of, errors, largest_error, named, points
 from gnomon.tools.accuracy.page import page
+from tests.sample import sample
 
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 # The numbers of points in f32; in f64 there are a tenth as many.
 FEW, MANY = 3000, 200_000
-# The functions that default tests compile as one program.
+# The functions of which a commit compiles a half as one program.
 TOGETHER = [f for f in FUNCTIONS if not f.pairs and not f.costly]
 ROWS = [pytest.param(f, dtype, id=f"{f.name}-{dtype}") for f in FUNCTIONS for dtype in f.dtypes]
 
@@ -47,7 +47,7 @@ def test_evaluated_functions(function: Function, dtype: str) -> None:
     check(function, dtype, "eager", FEW // 4 if function.costly else FEW)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.12)
 @pytest.mark.parametrize("way", [w for w in WAYS if w not in ("eager", "cpu")])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=_name)
 def test_functions_as_they_are_written_for_other_targets(function: Function, way: str) -> None:
@@ -57,11 +57,12 @@ def test_functions_as_they_are_written_for_other_targets(function: Function, way
 
 
 def test_compiled_functions_of_f32() -> None:
-    given = [points(f, np.dtype(np.float32), FEW) for f in TOGETHER]
-    calls = [named(gn, f.name) for f in TOGETHER]
+    functions = sample(TOGETHER, len(TOGETHER) // 2, "f32")
+    given = [points(f, np.dtype(np.float32), FEW) for f in functions]
+    calls = [named(gn, f.name) for f in functions]
     joint = gn.jit(lambda *xs: [call(x) for call, x in zip(calls, xs, strict=True)])
     results = joint(*(p.operands[0] for p in given))
-    for function, p, result in zip(TOGETHER, given, results, strict=True):
+    for function, p, result in zip(functions, given, results, strict=True):
         error = largest_error(
             lambda x, result=result: result,
             p,
@@ -72,10 +73,10 @@ def test_compiled_functions_of_f32() -> None:
         assert error.units <= function.bound("float32", "cpu"), (function.name, error)
 
 
-@pytest.mark.sampled(0.5)
-@pytest.mark.parametrize("dtype", COMPLEX_DTYPES)
+@pytest.mark.parametrize("dtype", ["complex64", pytest.param("complex128", marks=pytest.mark.slow)])
 def test_compiled_functions_of_complex_numbers(dtype: str) -> None:
     functions = [f for f in FUNCTIONS if f.is_complex and not f.pairs]
+    functions = sample(functions, len(functions) // 2, dtype)
     with gn.enable_x64(True):
         given = [points(f, np.dtype(dtype), FEW // 4) for f in functions]
         joint = gn.jit(

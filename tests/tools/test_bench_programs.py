@@ -20,7 +20,7 @@ def test_names_are_different():
     assert len({p.name for p in PROGRAMS}) == len(PROGRAMS)
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.15)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_the_program_has_the_types_of_jax(program):
     pytest.importorskip("jax")
@@ -42,6 +42,7 @@ def test_a_program_is_measured_in_both_frameworks():
     assert "**" in as_markdown([outcome])
 
 
+@pytest.mark.slow
 def test_results_that_differ_are_reported():
     pytest.importorskip("jax")
     program = next(p for p in kernels.PROGRAMS if p.name == "kernel/layer_norm")

@@ -8,8 +8,13 @@ import pytest
 
 from tests.tools.pages import PAGES, blocks, fits, run, run_python
 
+# The commands of this page compile a dozen programs; tests/tools/driver has tests of each.
+LONG = ("driver.md",)
 
-@pytest.mark.parametrize("page", PAGES)
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=pytest.mark.slow if p in LONG else ()) for p in PAGES]
+)
 def test_the_page_is_true(page: str) -> None:
     if page == "driver.md" and sys.version_info < (3, 11):
         pytest.skip("Python 3.10 does not tell the columns of errors")

@@ -28,7 +28,7 @@ def _cases(op: str, platform: str) -> list[Case]:
     return [case for case in cases_of(op, dtypes_on(platform)) if not is_narrow(case[1])]
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("ops", groups([op for op in OPS if op not in _DEAR_ON_DEVICES]))
 def test_ops_on_a_device_equal_the_evaluator(ops: Sequence[str], platform: str) -> None:
@@ -37,7 +37,7 @@ def test_ops_on_a_device_equal_the_evaluator(ops: Sequence[str], platform: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("ops", groups(OPS))
 def test_every_row_on_a_device_equals_the_evaluator(ops: Sequence[str], platform: str) -> None:

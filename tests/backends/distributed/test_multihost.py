@@ -91,6 +91,7 @@ def test_a_process_that_is_to_end_stops_all_at_the_same_step(
     assert [each.code for each in ended] == [0, 0, 0], ended
 
 
+@pytest.mark.slow
 def test_processes_that_have_ended_or_not_begun_choose_no_step() -> None:
     ended = run_processes(
         """
@@ -114,6 +115,7 @@ def test_processes_that_have_ended_or_not_begun_choose_no_step() -> None:
     assert ended[0].output == ended[1].output
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_the_process() -> None:
     ended = run_processes(
         """

@@ -43,6 +43,7 @@ def test_the_devices_are_those_of_all_processes() -> None:
     assert all("done" in each.output for each in ended)
 
 
+@pytest.mark.slow
 def test_processes_that_do_not_find_each_other() -> None:
     """One waits for a process that does not come, and that one for no coordinator."""
     program = """

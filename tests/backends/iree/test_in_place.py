@@ -245,6 +245,7 @@ STENCILS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("shape", [(17,), (1000,), (40, 9)])
 def test_rows_computed_from_what_they_overwrite(shape: tuple[int, ...]) -> None:
     """The loop makes a kernel of its own, whose presence changes how IREE writes the rows."""
@@ -262,6 +263,7 @@ def test_rows_computed_from_what_they_overwrite(shape: tuple[int, ...]) -> None:
     check_joined(calls, lambda got, expected: assert_near(got, expected, 4))
 
 
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("seed", range(2))
 def test_random_combinations(seed: int) -> None:
     check(drawn(seed, 6))

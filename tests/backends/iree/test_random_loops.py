@@ -204,6 +204,7 @@ SHARED = {
 }
 
 
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("size", [8, 200], ids=["kernel", "host"])
 def test_updates_leave_the_values_that_loops_and_branches_pass_on(size: int) -> None:
     x = gnp.arange(float(size))

@@ -106,7 +106,7 @@ TABLES: dict[Any, Any] = {
 
 @pytest.mark.parametrize(
     "share",
-    [pytest.param(6, id="a sixth"), pytest.param(3, id="a third", marks=pytest.mark.slow)],
+    [pytest.param(12, id="a twelfth"), pytest.param(3, id="a third", marks=pytest.mark.slow)],
 )
 def test_as_on_the_host(share: int, eight: Any, request: pytest.FixtureRequest) -> None:
     """A sample of the programs on the host, and then all on the plugin, which share ops."""

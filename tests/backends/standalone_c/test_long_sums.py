@@ -27,6 +27,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 def test_long_sums_in_c() -> None:
     n = 20_003
     with gn.enable_x64(True):

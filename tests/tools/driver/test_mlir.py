@@ -52,6 +52,7 @@ func.func public @main(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<f32>) {
 """
 
 
+@pytest.mark.sampled(0.34)
 @pytest.mark.parametrize("form", ["dialect", "stablehlo", "vhlo"])
 def test_a_program_becomes_an_artifact(
     form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -138,6 +139,7 @@ def test_text_that_crashes_the_parser_is_refused(
     assert f"{program}: the text is damaged: its reader crashed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_stablehlo_is_explored(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = program.with_suffix(".html")
     assert main(["explore", str(program), "--no-code", "-o", str(page)]) == 0

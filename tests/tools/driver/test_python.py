@@ -111,6 +111,7 @@ def test_every_stage_is_emitted(model: Path, capsys: Capture) -> None:
         assert Path(output).read_bytes().startswith(start)
 
 
+@pytest.mark.slow
 def test_code_for_machines_that_are_not_here(model: Path, capsys: Capture) -> None:
     scaled = f"{model}:scaled"
     assert ".target sm_90" in emitted(capsys, scaled, "--target=cuda:sm_90", "--emit=ptx")

@@ -346,6 +346,7 @@ def test_refusals_of_narrow_linear_algebra_are_known() -> None:
         assert known_difference(program("gnp.sin({x})"), Failure("refused", message(caught.value)))
 
 
+@pytest.mark.slow
 def test_a_known_difference_is_explained_by_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jax")
     tested = program("gnp.ceil({x})", "gnp.sinc({x})")

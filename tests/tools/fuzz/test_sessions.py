@@ -22,6 +22,7 @@ from gnomon.tools.fuzz.sessions.derivations import (
 from gnomon.tools.fuzz.sessions.drawing import Call, Session, Step, draw
 from gnomon.tools.fuzz.sessions.exploring import Settings, explore, reduced, script
 from gnomon.tools.fuzz.sessions.running import Failure, check, evaluated
+from tests.sample import sample
 
 X = "gnp.array([1, 2, 3], np.float32)"
 ENERGY = Function("", "energy", SCALAR)
@@ -153,9 +154,9 @@ def test_a_failure_that_does_not_come_again_is_kept() -> None:
 
 
 def test_sessions_agree() -> None:
-    report = explore(range(24), Settings(compiles=False))
+    report = explore(sample(range(24), 12, __name__), Settings(compiles=False))
     assert not report.findings, "\n".join(report.findings)
-    assert report.sessions == 24 and report.calls > 400
+    assert report.sessions >= 12 and report.calls > 150
 
 
 @pytest.mark.slow

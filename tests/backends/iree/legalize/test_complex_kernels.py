@@ -20,6 +20,7 @@ from gnomon.backends.iree.targets import find_target, incompatibility
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ensure_context, ir
 from tests.backends.iree.joined import Call, check_joined
+from tests.sample import sample
 from tests.tolerance import assert_near
 
 # An odd number, several workgroups, a whole number of vectors in one workgroup.
@@ -74,8 +75,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 def test_values(dtype: Any) -> None:
     calls: dict[str, Call] = {
         f"{name} of {shape}": (function, (draw(shape, dtype),))
-        for name, function in FUNCTIONS.items()
         for shape in SHAPES
+        for name, function in sample(FUNCTIONS.items(), 8, f"{shape} {dtype}")
     }
     with gn.enable_x64(dtype == np.complex128):
         check_joined(calls, assert_close)
@@ -123,7 +124,7 @@ def test_all_elements_of_sizes_below_the_least(monkeypatch: pytest.MonkeyPatch) 
 LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "znver5", "sapphirerapids"]
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.1)
 @pytest.mark.parametrize("target", [*LEVELS, "aarch64-linux", "riscv64-linux", "wasm32"])
 def test_processors(target: str) -> None:
     def function(*arrays: Any) -> Any:

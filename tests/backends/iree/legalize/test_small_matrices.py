@@ -88,6 +88,7 @@ def test_which_are_written_out(rows: int) -> None:
     assert calls == [rows > small_matrices.LARGEST, False]
 
 
+@pytest.mark.slow
 def test_targets_without_lapack() -> None:
     """The sizes that LAPACK would have elsewhere are written out; larger ones are refused."""
     limit = small_matrices.LARGEST_WITHOUT_LAPACK

@@ -29,7 +29,7 @@ def numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return RNG.choice(np.array([info.min, info.max, 0, 1, 5], dtype), shape)
 
 
-@pytest.mark.sampled(0.2)
+@pytest.mark.sampled(0.1)
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, bool])
 def test_first_of_equal_elements(dtype: Any) -> None:
     cases = [

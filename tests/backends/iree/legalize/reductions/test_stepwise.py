@@ -113,6 +113,7 @@ def test_steps_have_the_value_of_the_whole(name: str, dtype: str) -> None:
         assert_near(found, expected, 8 if np.dtype(dtype).itemsize > 2 else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("target", NATIVE)
 def test_the_compiled_programs_keep_all_partial_results(target: str) -> None:
