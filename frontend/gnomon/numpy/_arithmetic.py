@@ -219,13 +219,31 @@ _PI = np.longdouble("3.14159265358979323846264338327950288")
 
 
 def deg2rad(x: ArrayLike, /) -> Array:
-    """Elementwise conversion of angles from degrees to radians."""
+    """Angles in degrees converted to radians, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.deg2rad(gnp.array([0, 90, 180]))
+      Array([0.       , 1.5707964, 3.1415927], dtype=float32)
+    """
     (x,) = promoted_dtypes("deg2rad", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, np.pi / 180))
 
 
 def rad2deg(x: ArrayLike, /) -> Array:
-    """Elementwise conversion of angles from radians to degrees."""
+    """Angles in radians converted to degrees, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.degrees(gnp.array([0.0, gnp.pi / 2, gnp.pi]))
+      Array([  0.,  90., 180.], dtype=float32)
+    """
     (x,) = promoted_dtypes("rad2deg", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, 180 / np.pi))
 

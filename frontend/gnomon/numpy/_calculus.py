@@ -32,12 +32,20 @@ from gnomon.numpy._ufuncs import sqrt
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Differences of neighbours in the flattened array, with values before and after them.
+    """The differences between neighbours in a flattened array.
+
+    Args:
+      ary: an array.
+      to_end, to_begin: values to put after and before the differences; they are converted to the
+        dtype of ``ary``.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.ediff1d(gnp.array([1, 4, 9]), to_end=-1)
       Array([ 3,  5, -1], dtype=int32)
+
+    See also:
+      `diff`
     """
     x = ravel(as_array("ediff1d", ary))
     parts = [x[1:] - x[:-1]]
@@ -217,6 +225,17 @@ def cov(
     Raises:
       ValueError: an array has more than two dimensions, or the dtype is not inexact.
       RuntimeError, TypeError: the weights do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cov(gnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
+      Array([[1., 2.],
+             [2., 4.]], dtype=float32)
+      >>> gnp.cov(gnp.array([1.0, 2.0, 3.0]), bias=True).round(4)
+      Array(0.6667, dtype=float32)
+
+    See also:
+      `corrcoef`, `var`
     """
     if y is None:
         (x,) = promoted("cov", m, inexact=True)
@@ -279,13 +298,24 @@ def _inexact_dtype(function: str, dtype: Any) -> Any:
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
-    """The correlation matrix of variables; see `cov`.
+    """The matrix of correlation coefficients between variables.
+
+    Args:
+      x: an array with a row for each variable and a column for each observation.
+      y: further variables, in the layout of ``x``.
+      rowvar: False means that the columns of ``x`` are the variables.
+      dtype: the dtype of the computation; None means the inexact dtype of ``x``.
+    Returns:
+      A matrix with ones on its diagonal; nan for a variable that is constant.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.corrcoef(gnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
       Array([[ 1., -1.],
              [-1.,  1.]], dtype=float32)
+
+    See also:
+      `cov`
     """
     _inexact_dtype("corrcoef", dtype)
     c = cov(x, y, rowvar, dtype=dtype)

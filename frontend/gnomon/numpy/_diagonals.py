@@ -59,8 +59,20 @@ def eye(
     Args:
       N, M: the numbers of rows and columns; ``M`` is ``N`` by default.
       k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
-      dtype: the dtype; the default float dtype if None.
-      device: the place of the result; by default the default device.
+      dtype: the dtype of the result; None means the default float dtype.
+      device: where the result is placed; None means the default device.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.eye(2, 3, k=1)
+      Array([[0., 1., 0.],
+             [0., 0., 1.]], dtype=float32)
+      >>> gnp.eye(2, dtype=gnp.int32)
+      Array([[1, 0],
+             [0, 1]], dtype=int32)
+
+    See also:
+      `identity`, `diag`
     """
     if (place := placement("eye", device)) is not None:
         return device_put(eye(N, M, k, dtype), place)
@@ -106,6 +118,18 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
       k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
     Raises:
       ValueError: ``v`` has another number of dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.diag(gnp.array([1, 2]), k=1)
+      Array([[0, 1, 0],
+             [0, 0, 2],
+             [0, 0, 0]], dtype=int32)
+      >>> gnp.diag(gnp.array([[1, 2], [3, 4]]))
+      Array([1, 4], dtype=int32)
+
+    See also:
+      `diagonal`, `diagflat`
     """
     x, k = as_array("diag", v), operator.index(k)
     if x.ndim == 2:
@@ -128,5 +152,21 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """A matrix with the elements of an array on its k-th diagonal."""
+    """A square matrix with the elements of an array on a diagonal.
+
+    Args:
+      v: an array, which is flattened, or a scalar.
+      k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.diagflat(gnp.array([[1, 2], [3, 4]]))
+      Array([[1, 0, 0, 0],
+             [0, 2, 0, 0],
+             [0, 0, 3, 0],
+             [0, 0, 0, 4]], dtype=int32)
+
+    See also:
+      `diag`, which reads the diagonal of a matrix
+    """
     return with_weak_type(diag(ravel(v), k), False)

@@ -35,10 +35,19 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Array:
-    """Not supported, since it may have side effects.
+    """Not supported, because reading a file is a side effect.
 
+    Args:
+      args, kwargs: ignored.
     Raises:
       NotImplementedError: always; use ``gnomon.numpy.asarray(numpy.fromfile(...))``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fromfile("data.bin")
+      Traceback (most recent call last):
+          ...
+      NotImplementedError: numpy.fromfile is not available, since it may have side ...
     """
     raise NotImplementedError(
         "numpy.fromfile is not available, since it may have side effects; call "
@@ -47,10 +56,19 @@ def fromfile(*args: Any, **kwargs: Any) -> Array:
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Array:
-    """Not supported, since it consumes its argument.
+    """Not supported, because an iterator is changed by reading it.
 
+    Args:
+      args, kwargs: ignored.
     Raises:
       NotImplementedError: always; use ``gnomon.numpy.asarray(numpy.fromiter(...))``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fromiter(iter([1, 2]), gnp.int32)
+      Traceback (most recent call last):
+          ...
+      NotImplementedError: numpy.fromiter is not available, since it consumes its ...
     """
     raise NotImplementedError(
         "numpy.fromiter is not available, since it consumes its argument; call "
@@ -71,7 +89,22 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text of an array with its dtype; see `numpy.array_repr`."""
+    """The text of an array with its dtype, as NumPy's ``repr`` writes it.
+
+    Args:
+      arr: an array that is not traced.
+      max_line_width: the number of characters after which lines break; None means NumPy's option.
+      precision: the number of decimals; None means NumPy's option.
+      suppress_small: print numbers that round to zero at this precision as zero.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.array_repr(gnp.array([1.0, 2.0]))
+      'array([1., 2.], dtype=float32)'
+
+    See also:
+      `array_str`, `printoptions`
+    """
     return np.array_repr(_value(arr), max_line_width, precision, suppress_small)
 
 
@@ -81,7 +114,19 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text of an array's values; see `numpy.array_str`."""
+    """The values of an array as text, without the dtype.
+
+    Args:
+      a: an array that is not traced.
+      max_line_width: the number of characters after which lines break; None means NumPy's option.
+      precision: the number of decimals; None means NumPy's option.
+      suppress_small: print numbers that round to zero at this precision as zero.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.array_str(gnp.array([1.23456, 2.0]), precision=2)
+      '[1.23 2.  ]'
+    """
     return np.array_str(_value(a), max_line_width, precision, suppress_small)
 
 

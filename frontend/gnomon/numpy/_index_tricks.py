@@ -220,10 +220,21 @@ def _joined_blocks(blocks: Any, rank: int, axis: int) -> Array:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The indices of the main diagonal of an array of ``ndim`` dimensions of size ``n``.
+    """The indices of the main diagonal of an array whose dimensions have one size.
 
+    Args:
+      n: the size of each dimension.
+      ndim: the number of dimensions.
+    Returns:
+      A tuple of ``ndim`` equal int32 vectors.
     Raises:
       ValueError: ``n`` or ``ndim`` is negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.zeros((2, 2)).at[gnp.diag_indices(2)].set(1.0)
+      Array([[1., 0.],
+             [0., 1.]], dtype=float32)
     """
     n, ndim = operator.index(n), operator.index(ndim)
     if n < 0 or ndim < 0:
@@ -232,10 +243,20 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """`diag_indices` of an array whose dimensions have the same size.
+    """The indices of the main diagonal of a given array.
 
+    Args:
+      arr: an array of at least two dimensions of one size.
+    Returns:
+      A tuple of equal int32 vectors, one for each dimension.
     Raises:
       ValueError: the array has fewer than two dimensions, or their sizes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[1, 2], [3, 4]])
+      >>> x[gnp.diag_indices_from(x)]
+      Array([1, 4], dtype=int32)
     """
     x = as_array("diag_indices_from", arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:

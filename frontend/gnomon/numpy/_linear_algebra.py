@@ -147,7 +147,31 @@ def dot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Contract the last dimension of ``a`` with the second to last (or only) one of ``b``."""
+    """The dot product of vectors, matrices or stacks of them.
+
+    It sums products over the last dimension of ``a`` and the second to last (or only) dimension of
+    ``b``. Other dimensions are not broadcast: the result has all of them, first those of ``a``.
+
+    Args:
+      a, b: arrays; a scalar multiplies the other array.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+    Raises:
+      TypeError: the contracted sizes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.dot(gnp.array([1, 2]), gnp.array([3, 4]))
+      Array(11, dtype=int32)
+      >>> gnp.dot(gnp.ones((5, 2, 3)), gnp.ones((5, 3, 4))).shape
+      (5, 2, 5, 4)
+
+    See also:
+      `matmul`, which broadcasts leading dimensions
+    """
     if out_sharding is not None:
         return with_out_sharding(
             "dot",
@@ -311,7 +335,23 @@ def tensordot(
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonals over two dimensions, as the last dimension of the result."""
+    """The diagonals over two dimensions, as the last dimension of the result.
+
+    Args:
+      a: an array of at least two dimensions.
+      offset: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+      axis1, axis2: the dimensions of the rows and columns, which the result does not have.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.diagonal(gnp.array([[1, 2, 3], [4, 5, 6]]), offset=1)
+      Array([2, 6], dtype=int32)
+      >>> gnp.diagonal(gnp.zeros((2, 3, 4)), axis1=1, axis2=2).shape
+      (2, 3)
+
+    See also:
+      `diag`, `trace`
+    """
     x = as_array("diagonal", a)
     if x.ndim < 2:
         raise ValueError("diagonal requires an array of at least two dimensions.")
@@ -366,7 +406,24 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Array:
-    """The cross product of vectors of three elements (or two)."""
+    """The cross product of vectors with three elements.
+
+    Vectors of two elements are taken as vectors in the plane; two of them give only the third
+    component of their product.
+
+    Args:
+      a, b: arrays of vectors, whose other dimensions broadcast.
+      axisa, axisb: the dimension of ``a`` and of ``b`` that holds the components.
+      axisc: the dimension of the result that holds the components.
+      axis: replaces ``axisa``, ``axisb`` and ``axisc``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cross(gnp.array([1, 0, 0]), gnp.array([0, 1, 0]))
+      Array([0, 0, 1], dtype=int32)
+      >>> gnp.cross(gnp.array([1, 0]), gnp.array([0, 1]))
+      Array(1, dtype=int32)
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = promoted("cross", a, b)

@@ -119,7 +119,23 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 @takes_extended_arrays()
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Insert dimensions of size one; ``axis`` holds their positions in the result."""
+    """Insert dimensions of size one.
+
+    Args:
+      a: an array or scalar.
+      axis: the position of the new dimension in the result, or several positions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.expand_dims(gnp.array([1, 2]), 1)
+      Array([[1],
+             [2]], dtype=int32)
+      >>> gnp.expand_dims(gnp.array([1, 2]), (0, -1)).shape
+      (1, 2, 1)
+
+    See also:
+      `squeeze`, `reshape`
+    """
     x = as_array("expand_dims", a)
     axes = as_tuple(axis)
     return lax.expand_dims(x, axis_tuple("expand_dims", axes, x.ndim + len(axes)))
@@ -150,10 +166,24 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 def broadcast_to(
     array: ArrayLike, shape: ShapeLike, *, out_sharding: OutSharding | None = None
 ) -> Array:
-    """Broadcast an array to a shape.
+    """Repeat an array along new dimensions and dimensions of size one, up to a shape.
 
+    Args:
+      array: an array or scalar.
+      shape: the shape; its last dimensions must equal those of ``array`` where these are not 1.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
     Raises:
       ValueError: the shape does not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.broadcast_to(gnp.array([1, 2, 3]), (2, 3))
+      Array([[1, 2, 3],
+             [1, 2, 3]], dtype=int32)
+      >>> gnp.broadcast_to(gnp.array([1, 2]), (2, 3))
+      Traceback (most recent call last):
+          ...
+      ValueError: Incompatible shapes for broadcasting: (2,) and requested shape (2, 3)
     """
     if out_sharding is not None:
         return with_out_sharding(
@@ -174,12 +204,42 @@ def broadcast_to(
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
-    """The common shape that shapes broadcast to."""
+    """The shape that arrays of the given shapes broadcast to.
+
+    Args:
+      shapes: tuples of ints, or ints, which mean one dimension.
+    Raises:
+      ValueError: the shapes do not broadcast.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.broadcast_shapes((2, 1), (3,), ())
+      (2, 3)
+      >>> gnp.broadcast_shapes((2,), (3,))
+      Traceback (most recent call last):
+          ...
+      ValueError: Incompatible shapes for broadcasting: (2,), (3,)
+    """
     return tuple(lax.broadcast_shapes(*shapes))
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """Broadcast arrays to their common shape."""
+    """Broadcast arrays to their common shape.
+
+    Args:
+      args: arrays or scalars; their dtypes may differ and are kept.
+    Returns:
+      A list with one array for each argument.
+    Raises:
+      ValueError: the shapes do not broadcast.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.broadcast_arrays(gnp.array([1, 2, 3]), gnp.array([[10.0], [20.0]]))
+      [Array([[1, 2, 3],
+             [1, 2, 3]], dtype=int32), Array([[10., 10., 10.],
+             [20., 20., 20.]], dtype=float32)]
+    """
     arrays = [as_array("broadcast_arrays", x, i) for i, x in enumerate(args)]
     shape = broadcast_shapes(*(x.shape for x in arrays))
     return [broadcast_to(x, shape) for x in arrays]
@@ -191,17 +251,56 @@ def _at_least(function: str, xs: tuple[Any, ...], make: Callable[[Array], Array]
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Convert arrays to arrays of at least one dimension."""
+    """Convert scalars to arrays with one dimension; other arrays stay as they are.
+
+    Args:
+      arys: one array or several.
+    Returns:
+      The array, or a list of arrays if there are several arguments.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.atleast_1d(3.0)
+      Array([3.], dtype=float32, weak_type=True)
+      >>> gnp.atleast_1d(1, gnp.array([2, 3]))
+      [Array([1], dtype=int32, weak_type=True), Array([2, 3], dtype=int32)]
+    """
     return _at_least("atleast_1d", arys, lambda x: reshape(x, (1,)) if x.ndim == 0 else x)
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Convert arrays to arrays of at least two dimensions; vectors become rows."""
+    """Add leading dimensions until an array has two; a vector becomes a row.
+
+    Args:
+      arys: one array or several.
+    Returns:
+      The array, or a list of arrays if there are several arguments.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.atleast_2d(gnp.array([1, 2, 3])).shape
+      (1, 3)
+      >>> gnp.atleast_2d(5).shape
+      (1, 1)
+    """
     return _at_least("atleast_2d", arys, lambda x: reshape(x, (1, x.size)) if x.ndim < 2 else x)
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Convert arrays to arrays of at least three dimensions."""
+    """Add dimensions until an array has three; a vector of size n gets the shape ``(1, n, 1)``.
+
+    Args:
+      arys: one array or several. A matrix of shape ``(m, n)`` gets the shape ``(m, n, 1)``.
+    Returns:
+      The array, or a list of arrays if there are several arguments.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.atleast_3d(gnp.arange(4)).shape
+      (1, 4, 1)
+      >>> gnp.atleast_3d(gnp.ones((2, 3))).shape
+      (2, 3, 1)
+    """
 
     def make(x: Array) -> Array:
         if x.ndim <= 1:

@@ -84,13 +84,27 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean over axes; ``returned`` adds the sum of the weights.
+    """The weighted mean along axes.
 
     Args:
-      weights: an array of the shape of ``a``, or of the lengths of the axes in their order.
-
+      a: an array; integers become floating point numbers.
+      axis: the axis or axes to reduce; None reduces all of them.
+      weights: an array of the shape of ``a``, or of the lengths of the reduced axes in their order;
+        None weights all elements equally.
+      returned: also return the sum of the weights, as ``(average, sum_of_weights)``.
+      keepdims: keep the reduced dimensions, with size one.
     Raises:
       ValueError: the weights have another shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.average(gnp.array([1.0, 2.0, 6.0]), weights=gnp.array([3, 1, 0]))
+      Array(1.25, dtype=float32)
+      >>> gnp.average(gnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1, weights=gnp.array([1, 3]))
+      Array([1.75, 3.75], dtype=float32)
+
+    See also:
+      `mean`
     """
     x = as_array("average", a)
     if weights is None:

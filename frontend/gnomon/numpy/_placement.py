@@ -154,12 +154,24 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Array:
-    """A copy of the array whose main diagonal is filled with a value, or with several in turn.
+    """A copy of an array whose main diagonal holds given values.
 
+    Args:
+      a: an array of at least two dimensions; more than two must have equal sizes.
+      val: a scalar, or an array whose elements are used in turn, again from the start when they run
+        out.
+      wrap: must be False.
+      inplace: must be False, because arrays are immutable.
     Raises:
       ValueError: ``inplace`` is true, the array has fewer than two dimensions, or it has more than
         two and their sizes differ.
       NotImplementedError: ``wrap`` is true.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fill_diagonal(gnp.zeros((2, 3)), 7.0, inplace=False)
+      Array([[7., 0., 0.],
+             [0., 7., 0.]], dtype=float32)
     """
     _immutable("fill_diagonal", inplace)
     if wrap:
@@ -179,12 +191,23 @@ def choose(a: ArrayLike, choices: ArraysLike, out: None = None, mode: str = "rai
     """Elements picked from several arrays: ``choices[a[i]][i]``.
 
     Args:
-      a: integers.
-      choices: arrays that are broadcast together with ``a``.
+      a: an array of integers, the index of the choice for each element.
+      choices: arrays that broadcast with ``a``, or an array whose first dimension enumerates them.
+      out: must be None, because arrays are immutable.
       mode: the treatment of integers out of bounds: "raise" (not under a transformation), "wrap" or
         "clip".
     Raises:
       ValueError: ``a`` does not hold integers, an integer is out of bounds, or the mode is unknown.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.choose(gnp.array([1, 0, 1]), [gnp.array([1, 2, 3]), gnp.array([10, 20, 30])])
+      Array([10,  2, 30], dtype=int32)
+      >>> gnp.choose(gnp.array([0, 5]), [1, 2], mode="clip")
+      Array([1, 2], dtype=int32)
+
+    See also:
+      `select`, `where`
     """
     if out is not None:
         raise NotImplementedError("choose: the argument out is not supported")
@@ -260,7 +283,23 @@ def compress(
 def extract(
     condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
-    """The elements for which a condition holds, as a vector; see `compress`."""
+    """The elements for which a condition holds, as a vector.
+
+    Args:
+      condition: an array with as many elements as ``arr``; elements that are not zero are true.
+      arr: an array, which is flattened.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the value of missing entries; see ``size``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.extract(gnp.array([True, False, True]), gnp.array([1, 2, 3]))
+      Array([1, 3], dtype=int32)
+
+    See also:
+      `compress`, `place`
+    """
     flat = ravel(as_array("extract", condition))
     return compress(flat, ravel(as_array("extract", arr, 1)), size=size, fill_value=fill_value)
 

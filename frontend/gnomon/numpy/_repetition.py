@@ -105,18 +105,52 @@ def repeat(
 
 @takes_extended_arrays()
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Reverse the order along dimensions."""
+    """Reverse the order of elements along dimensions.
+
+    Args:
+      m: an array.
+      axis: the dimension or dimensions to reverse; None reverses all.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.flip(gnp.array([[1, 2], [3, 4]]))
+      Array([[4, 3],
+             [2, 1]], dtype=int32)
+      >>> gnp.flip(gnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
     x = as_array("flip", m)
     return lax.rev(x, axis_tuple("flip", axis, x.ndim))
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """Reverse the second dimension."""
+    """Reverse the order of the columns, the second dimension.
+
+    Args:
+      m: an array of at least two dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fliplr(gnp.array([[1, 2], [3, 4]]))
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
     return flip(m, 1)
 
 
 def flipud(m: ArrayLike) -> Array:
-    """Reverse the first dimension."""
+    """Reverse the order of the rows, the first dimension.
+
+    Args:
+      m: an array of at least one dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.flipud(gnp.array([[1, 2], [3, 4]]))
+      Array([[3, 4],
+             [1, 2]], dtype=int32)
+    """
     return flip(m, 0)
 
 

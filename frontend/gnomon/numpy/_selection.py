@@ -226,14 +226,51 @@ def _size_like(x: Array, size: Any) -> Array:
 def flatnonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The flat indices of the elements that are not zero; see `nonzero`."""
+    """The indices of the elements that are not zero in the flattened array.
+
+    Args:
+      a: an array.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the index of missing entries; 0 by default.
+    Returns:
+      An int32 vector.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.flatnonzero(gnp.array([[0, 3], [4, 0]]))
+      Array([1, 2], dtype=int32)
+
+    See also:
+      `nonzero`
+    """
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The indices of the elements that are not zero as the rows of a matrix; see `nonzero`."""
+    """The indices of the elements that are not zero, one row for each element.
+
+    Args:
+      a: an array.
+      size: the number of rows, needed under `jit`; excess indices are dropped, missing ones filled.
+      fill_value: the index of missing rows; 0 by default.
+    Returns:
+      An int32 array of shape ``(count, a.ndim)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.argwhere(gnp.array([[0, 3], [4, 0]]))
+      Array([[0, 1],
+             [1, 0]], dtype=int32)
+      >>> gnp.argwhere(gnp.array([0, 7, 0]), size=2, fill_value=-1)
+      Array([[ 1],
+             [-1]], dtype=int32)
+
+    See also:
+      `nonzero`, `where`
+    """
     x = as_array("argwhere", a)
     if not x.ndim:
         count = nonzero(lax.reshape(x, (1,)), size=size, fill_value=fill_value)[0].shape[0]
@@ -250,12 +287,19 @@ def clip(
     """Elementwise ``arr`` limited to [min, max].
 
     Args:
-      arr: an array.
-      min, max: the bounds, arrays or scalars; None means no bound.
+      arr: an array or scalar of real numbers.
+      min, max: the bounds, arrays or scalars that broadcast with ``arr``; None means no bound.
     Returns:
       An array of the promoted dtype; the upper bound where it is below the lower one.
     Raises:
       ValueError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.clip(gnp.array([-1, 3, 12]), 0, 10)
+      Array([ 0,  3, 10], dtype=int32)
+      >>> gnp.clip(gnp.array([1.0, 5.0]), max=2.0)
+      Array([1., 2.], dtype=float32)
     """
     if arr is None:
         raise ValueError("clip: no array was given")
@@ -273,12 +317,40 @@ def clip(
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise maximum; if one operand is nan, the other one."""
+    """The larger of two elements, where nan counts as missing.
+
+    Args:
+      x1, x2: arrays or scalars that broadcast together.
+    Returns:
+      An array of the broadcast shape; nan only where both are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fmax(gnp.array([1.0, gnp.nan]), 0.5)
+      Array([1. , 0.5], dtype=float32)
+
+    See also:
+      `maximum`, whose result is nan if either element is
+    """
     return where(bitwise_or(greater(x1, x2), isnan(x2)), x1, x2)
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise minimum; if one operand is nan, the other one."""
+    """The smaller of two elements, where nan counts as missing.
+
+    Args:
+      x1, x2: arrays or scalars that broadcast together.
+    Returns:
+      An array of the broadcast shape; nan only where both are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fmin(gnp.array([1.0, gnp.nan]), 0.5)
+      Array([0.5, 0.5], dtype=float32)
+
+    See also:
+      `minimum`, whose result is nan if either element is
+    """
     return where(bitwise_or(less(x1, x2), isnan(x2)), x1, x2)
 
 
@@ -453,7 +525,23 @@ def allclose(
     atol: ArrayLike = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """Whether all elements are close; see `isclose`."""
+    """Whether all elements of two arrays are close, as a bool array of shape ``()``.
+
+    Args:
+      a, b: arrays or scalars that broadcast together; the tolerance grows with ``|b|``.
+      rtol, atol: the relative and the absolute tolerance, as in `isclose`.
+      equal_nan: whether two nans are close to each other.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.allclose(gnp.array([1.0, 1e6]), gnp.array([1.000001, 1e6 + 1]))
+      Array(True, dtype=bool)
+      >>> gnp.allclose(gnp.nan, gnp.nan), gnp.allclose(gnp.nan, gnp.nan, equal_nan=True)
+      (Array(False, dtype=bool), Array(True, dtype=bool))
+
+    See also:
+      `isclose`, `array_equal`
+    """
     return _all_true(isclose(a, b, rtol, atol, equal_nan))
 
 
@@ -461,8 +549,20 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have the same shape and equal elements.
 
     Args:
-      a1, a2: arrays, or lists of numbers.
-      equal_nan: whether nan equals nan.
+      a1, a2: arrays, scalars, or nested lists of numbers; nothing is broadcast.
+      equal_nan: whether two nans are equal.
+    Returns:
+      A bool array of shape ``()``; False for different shapes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.array_equal(gnp.array([1, 2]), [1, 2])
+      Array(True, dtype=bool)
+      >>> gnp.array_equal(gnp.array([1, 1]), 1), gnp.array_equiv(gnp.array([1, 1]), 1)
+      (Array(False, dtype=bool), Array(True, dtype=bool))
+
+    See also:
+      `array_equiv`, `allclose`
     """
     x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
@@ -474,7 +574,23 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Whether two arrays can be broadcast together and then have equal elements."""
+    """Whether two arrays are equal after they are broadcast together.
+
+    Args:
+      a1, a2: arrays, scalars, or nested lists of numbers.
+    Returns:
+      A bool array of shape ``()``; False if the shapes do not broadcast.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.array_equiv(gnp.array([[1, 2], [1, 2]]), gnp.array([1, 2]))
+      Array(True, dtype=bool)
+      >>> gnp.array_equiv(gnp.array([1, 2]), gnp.array([1, 2, 3]))
+      Array(False, dtype=bool)
+
+    See also:
+      `array_equal`
+    """
     arrays = [asarray(a1), asarray(a2)]
     try:
         x, y = spread("array_equiv", arrays)

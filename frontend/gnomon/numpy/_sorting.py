@@ -223,9 +223,27 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """The positions of elements in the order of a partition at ``kth``; see `partition`.
+    """The positions that would partition an array at ``kth``.
 
     They are int32. The positions of the larger elements ascend.
+
+    Args:
+      a: an array of real numbers.
+      kth: the sorted position whose element is put into place, a Python int; negative counts from
+        the end.
+      axis: the dimension to partition along.
+    Returns:
+      An int32 array of the shape of ``a``. The first ``kth`` positions are those of smaller
+      elements; the positions after ``kth`` ascend.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([7, 1, 5, 3])
+      >>> gnp.take(x, gnp.argpartition(x, 2)[:2]).sort()
+      Array([1, 3], dtype=int32)
+
+    See also:
+      `partition`, `argsort`, `gnomon.lax.top_k`
     """
     x, k, dimension = _kth("argpartition", a, kth, axis)
     order = argsort(x, dimension)
@@ -399,6 +417,16 @@ def digitize(
       method: see `searchsorted`.
     Returns:
       Integers of the shape of ``x``; 0 for values before the first edge.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.digitize(gnp.array([0.2, 1.0, 5.0]), bins=gnp.array([0.0, 1.0, 2.0]))
+      Array([1, 2, 3], dtype=int32)
+      >>> gnp.digitize(gnp.array([0.2, 1.0, 5.0]), bins=gnp.array([0.0, 1.0, 2.0]), right=True)
+      Array([1, 1, 3], dtype=int32)
+
+    See also:
+      `searchsorted`, `histogram`
     """
     values, edges = as_array("digitize", x, 0), as_array("digitize", bins, 1)
     if edges.ndim != 1:

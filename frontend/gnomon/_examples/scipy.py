@@ -1,0 +1,5 @@
+"""Examples of generated functions of `gnomon.scipy`, and of initializers of `gnomon.nn`."""
+
+from __future__ import annotations
+
+SCIPY: dict[str, str] = {}
