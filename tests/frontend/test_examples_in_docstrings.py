@@ -55,7 +55,10 @@ def generated(module: ModuleType) -> dict[str, FunctionType]:
 
 @pytest.mark.parametrize("module", list(public_api.public_modules()), ids=lambda m: m.__name__)
 def test_examples_of_generated_functions(module: ModuleType) -> None:
-    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    finder, runner = (
+        doctest.DocTestFinder(recurse=False),
+        doctest.DocTestRunner(optionflags=doctest.ELLIPSIS),
+    )
     texts = set()
     for name, function in generated(module).items():
         globs = dict(function.__globals__)

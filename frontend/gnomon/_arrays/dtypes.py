@@ -411,10 +411,19 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     Args:
       args: arrays, Python scalars, dtypes or their names; None means the default float dtype.
       return_weak_type_flag: return ``(dtype, weak_type)``.
-
     Raises:
       ValueError: there are no operands.
       TypePromotionError: there is no common dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.result_type(gnp.int32, gnp.float16)
+      dtype('float16')
+      >>> gnp.result_type(gnp.array([1, 2], dtype=gnp.int8), 7)
+      dtype('int8')
+
+    See also:
+      `promote_types`
     """
     if not args:
         raise ValueError("result_type needs at least one array or dtype")
@@ -438,14 +447,21 @@ def _scalar_type(specifier: Any) -> type:
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """True where ``arg1`` is, or belongs to, ``arg2`` in NumPy's hierarchy of scalar types.
+    """Whether a dtype is, or belongs to, another one in NumPy's hierarchy of scalar types.
 
     bfloat16 and the f8 types belong to ``np.floating``, int2 and int4 to ``np.signedinteger``, the
     dtypes of random keys to `prng_key`.
 
+    Args:
+      arg1: a dtype, or a name or scalar type of one.
+      arg2: a dtype, or an abstract type such as ``gnp.integer`` or ``gnp.floating``.
+
     Example:
-      >>> issubdtype(bfloat16, np.floating)
+      >>> import gnomon.numpy as gnp
+      >>> gnp.issubdtype(gnp.bfloat16, gnp.floating)
       True
+      >>> gnp.issubdtype(gnp.int32, gnp.floating)
+      False
     """
     if isinstance(arg2, ExtendedDType):
         return isinstance(arg1, ExtendedDType) and arg1 == arg2
@@ -457,12 +473,19 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
-    """True where a dtype is of a kind of the array API standard.
+    """Whether a dtype is of a kind that the array API standard names.
 
     Args:
       dtype: a dtype.
       kind: a dtype; or ``'bool'``, ``'signed integer'``, ``'unsigned integer'``, ``'integral'``,
         ``'real floating'``, ``'complex floating'``, ``'numeric'``; or a tuple of those.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isdtype(gnp.float32, "real floating")
+      True
+      >>> gnp.isdtype(gnp.bool, ("integral", "real floating"))
+      False
     """
     exact = np.dtype(dtype)
     options: set[DType] = set()

@@ -160,8 +160,13 @@ def trapezoid(
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi
 ) -> Array:
-    """Remove jumps from angles: differences beyond ``discont`` are reduced by whole periods.
+    """Remove the jumps from a sequence of angles by adding whole periods.
 
+    Args:
+      p: an array of angles.
+      discont: the smallest difference that counts as a jump; None means half a period.
+      axis: the axis along which the angles follow each other.
+      period: the period.
     Raises:
       ValueError: an argument is complex.
 

@@ -123,7 +123,7 @@ def asarray(
       a: an array, scalar, nested list, or an object that exports an array.
       dtype: the dtype; None keeps that of ``a``, in 32 bits unless ``gnomon_enable_x64`` is set.
       order: None, or "C", "A" or "K", which change nothing.
-      copy: True always copies; False raises if a copy is needed; None copies when needed.
+      copy: True always copies; None and False copy when a conversion needs it.
       device: where the result is placed; None means the default device.
       out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
 

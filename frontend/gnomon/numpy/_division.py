@@ -40,11 +40,21 @@ def _floor_divide(x1: Any, x2: Any) -> Array:
     """Elementwise quotient rounded down; integers divided by zero give an unspecified number.
 
     Args:
-      x1, x2: arrays or scalars of real numbers that can be broadcast together.
+      x1, x2: arrays or scalars of real numbers that broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape.
     Raises:
       TypeError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.floor_divide(gnp.array([7, -7]), 2)
+      Array([ 3, -4], dtype=int32)
+      >>> gnp.floor_divide(7.5, 2)
+      Array(3., dtype=float32, weak_type=True)
+
+    See also:
+      `divide`, `remainder`
     """
     x, y = promoted_operands("floor_divide", NUMERIC_KIND, x1, x2)
     reject_complex("floor_divide", x)
@@ -87,11 +97,21 @@ def _remainder(x1: Any, x2: Any) -> Array:
     """Elementwise remainder with the sign of the divisor: ``x1 - x2 * floor(x1 / x2)``.
 
     Args:
-      x1, x2: arrays or scalars of real numbers that can be broadcast together.
+      x1, x2: arrays or scalars of real numbers that broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape; integers modulo zero give 0.
     Raises:
       TypeError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.remainder(gnp.array([7, -7]), 3)
+      Array([1, 2], dtype=int32)
+      >>> gnp.remainder(gnp.array([7.0, -7.0]), -3)
+      Array([-2., -1.], dtype=float32)
+
+    See also:
+      `fmod`, which has the sign of the dividend; `divmod`
     """
     x, y = promoted_operands("remainder", NUMERIC_KIND, x1, x2)
     reject_complex("remainder", x)

@@ -18,18 +18,73 @@ File = str | os.PathLike[str] | IO[bytes]
 
 
 def load(file: File, *args: Any, **kwargs: Any) -> Any:
-    """Read an array (or an archive of them) that `save` or NumPy wrote; see `numpy.load`."""
+    """Read an array that `save` or NumPy wrote, or an archive of arrays.
+
+    Args:
+      file: a path, or a file opened in binary mode.
+      args, kwargs: further arguments of ``numpy.load``, for example ``allow_pickle``.
+    Returns:
+      An array; for a ``.npz`` archive, a mapping from names to NumPy arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import io
+      >>> file = io.BytesIO()
+      >>> gnp.save(file, gnp.arange(3))
+      >>> _ = file.seek(0)
+      >>> gnp.load(file)
+      Array([0, 1, 2], dtype=int32)
+    """
     found = np.load(file, *args, **kwargs)
     return asarray(found) if isinstance(found, np.ndarray) else found
 
 
 def save(file: File, arr: ArrayLike | Sequence[Any], allow_pickle: bool = True) -> None:
-    """Write an array to a ``.npy`` file; see `numpy.save`."""
+    """Write an array to a file in NumPy's ``.npy`` format.
+
+    Args:
+      file: a path, to which ``.npy`` is added if it has another suffix; or a file opened in binary
+        mode.
+      arr: an array that is not traced.
+      allow_pickle: whether arrays of Python objects may be written.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import io
+      >>> file = io.BytesIO()
+      >>> gnp.save(file, gnp.arange(3))
+      >>> _ = file.seek(0)
+      >>> gnp.load(file)
+      Array([0, 1, 2], dtype=int32)
+
+    See also:
+      `savez`, `load`
+    """
     np.save(file, np.asarray(arr), allow_pickle=allow_pickle)
 
 
 def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
-    """Write arrays to a ``.npz`` archive; see `numpy.savez`."""
+    """Write several arrays to one file in NumPy's ``.npz`` format.
+
+    Args:
+      file: a path, to which ``.npz`` is added if it has another suffix; or a file opened in binary
+        mode.
+      args: arrays, which are named ``arr_0``, ``arr_1``, and so on.
+      allow_pickle: whether arrays of Python objects may be written.
+      kwds: arrays by name.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import io
+      >>> file = io.BytesIO()
+      >>> gnp.savez(file, weights=gnp.ones(2), steps=gnp.array(7))
+      >>> _ = file.seek(0)
+      >>> sorted(gnp.load(file))
+      ['steps', 'weights']
+
+    See also:
+      `save`, `load`
+    """
     named = {name: np.asarray(x) for name, x in kwds.items()}
     np.savez(file, *map(np.asarray, args), allow_pickle=allow_pickle, **named)
 
@@ -77,7 +132,18 @@ def fromiter(*args: Any, **kwargs: Any) -> Array:
 
 
 def iterable(y: object) -> bool:
-    """Whether an object can be iterated over."""
+    """Whether an object can be iterated over.
+
+    Args:
+      y: any object.
+    Returns:
+      A Python bool; False for arrays without dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.iterable([1, 2]), gnp.iterable(gnp.arange(3)), gnp.iterable(5)
+      (True, True, False)
+    """
     if isinstance(y, Array):
         return y.ndim > 0
     return isinstance(y, Iterable) or np.iterable(y)

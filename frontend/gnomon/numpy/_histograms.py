@@ -103,6 +103,16 @@ def histogram_bin_edges(
       bins: the number of intervals of one length, or their edges.
       range: the first and the last edge; the smallest and the largest element by default.
       weights: ignored.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.histogram_bin_edges(gnp.array([0.0, 1.0, 4.0]), bins=4)
+      Array([0., 1., 2., 3., 4.], dtype=float32)
+      >>> gnp.histogram_bin_edges(gnp.array([0.0, 1.0, 4.0]), bins=2, range=(0, 10))
+      Array([ 0.,  5., 10.], dtype=float32)
+
+    See also:
+      `histogram`
     """
     given: Any = bins
     if isinstance(given, str):
@@ -188,6 +198,19 @@ def histogramdd(
       density: divide by the total and by the sizes of the cells.
     Returns:
       The counts, with a dimension for each coordinate of a point, and a list of the edges.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> points = gnp.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.9]])
+      >>> counts, edges = gnp.histogramdd(points, bins=2)
+      >>> counts
+      Array([[1, 0],
+             [0, 2]], dtype=int32)
+      >>> edges[1]
+      Array([0. , 0.5, 1. ], dtype=float32)
+
+    See also:
+      `histogram`, `histogram2d`
     """
     points = as_array("histogramdd", sample)
     if points.ndim != 2:
@@ -247,6 +270,16 @@ def histogram2d(
       range, weights, density: as in `histogramdd`.
     Returns:
       The counts, and the edges in x and in y.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x, y = gnp.array([0.1, 0.9, 0.8]), gnp.array([0.2, 0.7, 0.9])
+      >>> counts, x_edges, y_edges = gnp.histogram2d(x, y, bins=2, range=[(0, 1), (0, 1)])
+      >>> counts
+      Array([[1, 0],
+             [0, 2]], dtype=int32)
+      >>> x_edges
+      Array([0. , 0.5, 1. ], dtype=float32)
     """
     first, second = promoted("histogram2d", x, y)
     given: Any = bins

@@ -113,9 +113,20 @@ def insert(
       obj: positions in ``arr``: an int, a slice, or an array of ints or bools.
       values: the values, which are broadcast to the inserted part and converted to the dtype of
         ``arr``. At a single position, they may be several slices.
-
+      axis: the dimension that gets longer; None flattens the array first.
     Raises:
       IndexError: a static position is out of bounds.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.insert(gnp.array([1, 2, 3]), 1, 99)
+      Array([ 1, 99,  2,  3], dtype=int32)
+      >>> gnp.insert(gnp.array([[1, 2], [3, 4]]), 2, gnp.array([5, 6]), axis=1)
+      Array([[1, 2, 5],
+             [3, 4, 6]], dtype=int32)
+
+    See also:
+      `append`, `delete`
     """
     x = as_array("insert", arr)
     if axis is None:

@@ -31,11 +31,29 @@ def reshape(
     copy: bool | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """``a`` in another shape of the same size; one dimension may be ``-1``.
+    """An array with the same elements in another shape.
 
+    Args:
+      a: an array or scalar.
+      shape: an int or a tuple of ints; one of them may be -1, and is inferred from the size.
+      order: "C" reads and writes the last dimension fastest, "F" the first; "A" means "C".
+      copy: ignored.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
     Raises:
       TypeError: the sizes do not fit.
-      ValueError: the order is not ``"C"``, ``"F"``, or ``"A"``, which means ``"C"``.
+      ValueError: the order is not "C", "F" or "A".
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.reshape(gnp.arange(6), (2, -1))
+      Array([[0, 1, 2],
+             [3, 4, 5]], dtype=int32)
+      >>> gnp.reshape(gnp.arange(6), (2, 3), order="F")
+      Array([[0, 2, 4],
+             [1, 3, 5]], dtype=int32)
+
+    See also:
+      `ravel`, `transpose`, `expand_dims`
     """
     if out_sharding is not None:
         return with_out_sharding("reshape", out_sharding, lambda x: reshape(x, shape, order), a)
@@ -59,7 +77,23 @@ def reshape(
 
 @takes_extended_arrays()
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding | None = None) -> Array:
-    """Flatten ``a`` to one dimension."""
+    """Flatten an array to one dimension.
+
+    Args:
+      a: an array or scalar.
+      order: "C" reads the last dimension fastest, "F" the first.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ravel(gnp.array([[1, 2], [3, 4]]))
+      Array([1, 2, 3, 4], dtype=int32)
+      >>> gnp.ravel(gnp.array([[1, 2], [3, 4]]), order="F")
+      Array([1, 3, 2, 4], dtype=int32)
+
+    See also:
+      `reshape`
+    """
     if out_sharding is not None:
         return with_out_sharding("ravel", out_sharding, lambda x: ravel(x, order), a)
     return reshape(a, (0,) if as_array("ravel", a).size == 0 else (-1,), order)
@@ -67,7 +101,26 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding | None = 
 
 @takes_extended_arrays()
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """Permute dimensions; by default reverse them."""
+    """Permute the dimensions of an array.
+
+    Args:
+      a: an array.
+      axes: the dimensions of ``a`` in the order of the result; None reverses them.
+    Raises:
+      ValueError: ``axes`` is not a permutation of the dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.transpose(gnp.array([[1, 2, 3], [4, 5, 6]]))
+      Array([[1, 4],
+             [2, 5],
+             [3, 6]], dtype=int32)
+      >>> gnp.transpose(gnp.zeros((2, 3, 4)), (1, 0, 2)).shape
+      (3, 2, 4)
+
+    See also:
+      `matrix_transpose`, `moveaxis`, `swapaxes`
+    """
     x = as_array("transpose", a)
     if axes is None:
         order = tuple(range(x.ndim))[::-1]
@@ -84,7 +137,22 @@ permute_dims = transpose
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """Swap the last two dimensions."""
+    """Swap the last two dimensions.
+
+    Args:
+      x: an array of at least two dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.matrix_transpose(gnp.array([[1, 2], [3, 4]]))
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+      >>> gnp.matrix_transpose(gnp.zeros((5, 2, 3))).shape
+      (5, 3, 2)
+
+    See also:
+      `transpose`, which reverses all dimensions
+    """
     array = as_array("matrix_transpose", x)
     if array.ndim < 2:
         raise ValueError(f"matrix_transpose takes two dimensions or more, got {array.ndim}")
@@ -93,7 +161,20 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 @takes_extended_arrays()
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Swap two dimensions."""
+    """Swap two dimensions.
+
+    Args:
+      a: an array.
+      axis1, axis2: the dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.swapaxes(gnp.zeros((2, 3, 4)), 0, 2).shape
+      (4, 3, 2)
+
+    See also:
+      `transpose`, `moveaxis`
+    """
     x = as_array("swapaxes", a)
     order = list(range(x.ndim))
     i, j = canonical_axis(axis1, x.ndim), canonical_axis(axis2, x.ndim)
@@ -103,7 +184,23 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 @takes_extended_arrays()
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """Move dimensions to new places; the others keep their order."""
+    """Move dimensions to other positions; the remaining ones keep their order.
+
+    Args:
+      a: an array.
+      source: the dimension to move, or several.
+      destination: the position of each in the result.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.moveaxis(gnp.zeros((2, 3, 4)), 0, -1).shape
+      (3, 4, 2)
+      >>> gnp.moveaxis(gnp.zeros((2, 3, 4)), [0, 1], [1, 0]).shape
+      (3, 2, 4)
+
+    See also:
+      `transpose`, `swapaxes`
+    """
     x = as_array("moveaxis", a)
     sources = axis_tuple("moveaxis", source, x.ndim)
     destinations = axis_tuple("moveaxis", destination, x.ndim)
@@ -143,10 +240,23 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 @takes_extended_arrays()
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Remove the given dimensions of size one, or all of them.
+    """Remove dimensions of size one.
 
+    Args:
+      a: an array.
+      axis: the dimension or dimensions to remove; None removes all of size one.
     Raises:
       ValueError: a given dimension is not of size one.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.squeeze(gnp.zeros((1, 3, 1))).shape
+      (3,)
+      >>> gnp.squeeze(gnp.zeros((1, 3, 1)), axis=0).shape
+      (3, 1)
+
+    See also:
+      `expand_dims`
     """
     x = as_array("squeeze", a)
     if axis is None:

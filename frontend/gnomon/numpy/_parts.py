@@ -205,7 +205,19 @@ around = round
 
 
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
-    """Elementwise fractional and integral part; the fraction has the sign of x or is zero."""
+    """The fractional and the integral part, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+      out: must be None, because arrays are immutable.
+    Returns:
+      The pair ``(fraction, integer)``; a fraction that is not zero has the sign of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.modf(gnp.array([3.5, -1.25]))
+      (Array([ 0.5 , -0.25], dtype=float32), Array([ 3., -1.], dtype=float32))
+    """
     no_out("modf", out)
     (x,) = promoted_dtypes("modf", INEXACT_KIND, x)
     accept("modf", x, FLOAT)
@@ -235,13 +247,35 @@ def fabs(x: ArrayLike, /) -> Array:
 
 
 def real(val: ArrayLike, /) -> Array:
-    """Elementwise real part; ``val`` itself if it is real."""
+    """The real part, elementwise.
+
+    Args:
+      val: an array or scalar; real numbers are returned unchanged.
+    Returns:
+      A real array of the shape of ``val``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.real(gnp.array([1 + 2j, 3.0]))
+      Array([1., 3.], dtype=float32)
+    """
     x = as_array("real", val)
     return bind(ops.real, x) if is_complex(x.dtype) else x
 
 
 def imag(val: ArrayLike, /) -> Array:
-    """Elementwise imaginary part; zeros if ``val`` is real."""
+    """The imaginary part, elementwise.
+
+    Args:
+      val: an array or scalar; the imaginary part of a real number is zero.
+    Returns:
+      A real array of the shape of ``val``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.imag(gnp.array([1 + 2j, 3.0]))
+      Array([2., 0.], dtype=float32)
+    """
     x = as_array("imag", val)
     return bind(ops.imag, x) if is_complex(x.dtype) else constant_like(x, 0)
 
@@ -300,10 +334,22 @@ _SIGNED_OF_BITS = {bits: np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
 
 
 def signbit(x: ArrayLike, /) -> Array:
-    """Elementwise test of the sign bit, which is also set for -0.0 and negative nan.
+    """Whether the sign bit is set, elementwise; it is for -0.0 and for negative nan.
 
+    Args:
+      x: an array or scalar of real numbers.
+    Returns:
+      A bool array of the shape of ``x``.
     Raises:
       ValueError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.signbit(gnp.array([-1.0, -0.0, 0.0]))
+      Array([ True,  True, False], dtype=bool)
+
+    See also:
+      `copysign`, `sign`
     """
     array = as_array("signbit", x)
     if is_complex(array.dtype):
@@ -378,6 +424,14 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
       x2: an array or scalar of integers.
     Raises:
       ValueError: ``x1`` is complex, or ``x2`` does not hold integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ldexp(gnp.array([1.0, 0.75]), gnp.array([4, -1]))
+      Array([16.   ,  0.375], dtype=float32)
+
+    See also:
+      `frexp`
     """
     x, n = as_array("ldexp", x1, 0), as_array("ldexp", x2, 1)
     if is_complex(x.dtype) or n.dtype in FLOAT_OR_COMPLEX:
@@ -447,9 +501,22 @@ def _power_of_two(exponent: Array, like: Array) -> Array:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """Elementwise distance to the next number of larger magnitude, with the sign of x.
+    """The distance to the next number of larger magnitude, elementwise.
 
     For float16, as in NumPy, it is the distance to the next number towards positive infinity.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+    Returns:
+      A floating point array of the shape of ``x``, with the sign of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.spacing(gnp.array([1.0, 1000.0]))
+      Array([1.1920929e-07, 6.1035156e-05], dtype=float32)
+
+    See also:
+      `nextafter`, `finfo`
     """
     (x,) = promoted_dtypes("spacing", INEXACT_KIND, x)
     if is_complex(x.dtype):

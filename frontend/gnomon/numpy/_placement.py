@@ -99,10 +99,28 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """A copy of the array with values put at indices along an axis, as `take_along_axis` reads.
+    """A copy of an array with values at indices along an axis.
 
+    Args:
+      arr: an array.
+      indices: an array of integers of the same rank, laid out as for `take_along_axis`.
+      values: an array that broadcasts to the shape of ``indices``.
+      axis: the axis; None means the flattened array.
+      inplace: must be False, because arrays are immutable.
+      mode: the treatment of indices out of bounds, as for ``x.at[...]``; None drops them.
     Raises:
       ValueError: ``inplace`` is true, the ranks differ, or the values do not fit the indices.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[10, 30, 20], [60, 40, 50]])
+      >>> largest = gnp.argmax(x, axis=1, keepdims=True)
+      >>> gnp.put_along_axis(x, largest, 0, axis=1, inplace=False)
+      Array([[10,  0, 20],
+             [ 0, 40, 50]], dtype=int32)
+
+    See also:
+      `take_along_axis`
     """
     _immutable("put_along_axis", inplace)
     x, at, new = (as_array("put_along_axis", y, i) for i, y in enumerate((arr, indices, values)))
@@ -129,10 +147,24 @@ def put_along_axis(
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
-    """A copy of the array with values put, one after the other, where a mask is true.
+    """A copy of an array with new values where a mask is true.
 
+    Args:
+      arr: an array.
+      mask: a bool array with as many elements as ``arr``.
+      vals: an array of values, used one after the other and again from the first when they run out.
+      inplace: must be False, because arrays are immutable.
     Raises:
       ValueError: ``inplace`` is true, the sizes differ, or there are no values.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([1, 2, 3, 4])
+      >>> gnp.place(x, x != 2, gnp.array([9, 8]), inplace=False)
+      Array([9, 2, 8, 9], dtype=int32)
+
+    See also:
+      `where`, `putmask`
     """
     _immutable("place", inplace)
     x, where_, values = (as_array("place", y, i) for i, y in enumerate((arr, mask, vals)))
@@ -305,10 +337,24 @@ def extract(
 
 
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
-    """Fill another shape with the elements, which are repeated or cut off as needed.
+    """An array of another size, filled with the elements in turn.
 
+    Args:
+      a: an array.
+      new_shape: an int or a tuple of ints; elements are repeated or cut off as needed.
     Raises:
       ValueError: a size is negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.resize(gnp.array([1, 2, 3]), (2, 2))
+      Array([[1, 2],
+             [3, 1]], dtype=int32)
+      >>> gnp.resize(gnp.array([1, 2]), 5)
+      Array([1, 2, 1, 2, 1], dtype=int32)
+
+    See also:
+      `reshape`, which keeps the size
     """
     x = ravel(as_array("resize", a))
     shape = tuple(operator.index(n) for n in as_tuple(new_shape))
@@ -321,7 +367,18 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis before the one at ``start``; `moveaxis` is easier to read."""
+    """Move a dimension before another one; `moveaxis` is easier to read.
+
+    Args:
+      a: an array.
+      axis: the dimension to move.
+      start: the dimension before which it is put, counted before the move.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.rollaxis(gnp.zeros((2, 3, 4)), 2).shape
+      (4, 2, 3)
+    """
     x = as_array("rollaxis", a)
     axis = canonical_axis(axis, x.ndim)
     start = operator.index(start)
@@ -332,9 +389,21 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
-    """Remove the zeros at the front ("f") and the back ("b") of an array, along some axes.
+    """Remove the zeros at the ends of an array.
 
     The shape of the result depends on values, so the array cannot be traced.
+
+    Args:
+      filt: an array.
+      trim: "f" removes zeros at the front, "b" at the back, "fb" at both ends.
+      axis: the axis or axes to shorten; None means all.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.trim_zeros(gnp.array([0, 0, 3, 0, 5, 0]))
+      Array([3, 0, 5], dtype=int32)
+      >>> gnp.trim_zeros(gnp.array([0, 0, 3, 0, 5, 0]), trim="f")
+      Array([3, 0, 5, 0], dtype=int32)
     """
     x = as_array("trim_zeros", filt)
     axes = axis_tuple("trim_zeros", axis, x.ndim)
@@ -374,6 +443,12 @@ def _bit_places(order: str) -> np.ndarray:
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Pack eight bits into each byte, along an axis.
 
+    Args:
+      a: an array of integers or bools; elements that are not zero are set bits. Missing bits are 0.
+      axis: the axis; None packs the flattened array.
+      bitorder: "big" puts the first bit into the highest place, "little" into the lowest.
+    Returns:
+      A uint8 array.
     Raises:
       TypeError: the array holds neither integers nor bools.
       ValueError: the bit order is unknown.
@@ -382,6 +457,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
       >>> import gnomon.numpy as gnp
       >>> gnp.packbits(gnp.array([1, 0, 1]))
       Array([160], dtype=uint8)
+      >>> gnp.packbits(gnp.array([1, 0, 1]), bitorder="little")
+      Array([5], dtype=uint8)
+
+    See also:
+      `unpackbits`
     """
     x = as_array("packbits", a)
     if not (_dtypes.issubdtype(x.dtype, np.integer) or x.dtype == np.bool_):
@@ -402,11 +482,28 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """Unpack ``count`` bits of bytes along an axis; a negative count drops bits at the end.
+    """Unpack the bits of bytes along an axis.
 
+    Args:
+      a: a uint8 array.
+      axis: the axis; None unpacks the flattened array.
+      count: the number of bits to keep; a negative number drops that many at the end.
+      bitorder: "big" begins with the highest bit of each byte, "little" with the lowest.
+    Returns:
+      A uint8 array of zeros and ones.
     Raises:
       TypeError: the dtype is not uint8.
       ValueError: the bit order is unknown.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.unpackbits(gnp.array([160], dtype=gnp.uint8))
+      Array([1, 0, 1, 0, 0, 0, 0, 0], dtype=uint8)
+      >>> gnp.unpackbits(gnp.array([160], dtype=gnp.uint8), count=3)
+      Array([1, 0, 1], dtype=uint8)
+
+    See also:
+      `packbits`
     """
     x = as_array("unpackbits", a)
     if x.dtype != np.uint8:

@@ -133,12 +133,28 @@ def sum(
 
     Args:
       a: an array; bools and narrow integers are summed in the default integer dtype.
-      axis: one axis, several axes, or None for all.
+      axis: the axis or axes to reduce; None reduces all of them.
       dtype: the dtype of the sum.
-      keepdims: keep reduced dimensions with size one.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
       initial: a value to add to the sum.
-      where: a mask of the elements to sum, broadcast against ``a``.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
       promote_integers: False sums narrow integers in their own dtype.
+    Returns:
+      An array; 0 over no elements.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.sum(gnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([3, 7], dtype=int32)
+      >>> gnp.sum(gnp.array([[1, 2], [3, 4]]), axis=1, keepdims=True)
+      Array([[3],
+             [7]], dtype=int32)
+      >>> gnp.sum(gnp.array([100, 100], dtype=gnp.int8))
+      Array(200, dtype=int32)
+
+    See also:
+      `cumsum`, `nansum`, `mean`
     """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
         direct = eager.accumulated(reduce_sum, a, axis, keepdims)
@@ -170,7 +186,30 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The product of elements over axes; arguments as in `sum`."""
+    """The product of elements along axes.
+
+    Args:
+      a: an array; bools and narrow integers are multiplied in the default integer dtype.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the product.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: a number to multiply the product by.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+      promote_integers: False multiplies narrow integers in their own dtype.
+    Returns:
+      An array; 1 over no elements. Integers wrap around on overflow.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.prod(gnp.array([[1, 2], [3, 4]]), axis=0)
+      Array([3, 8], dtype=int32)
+      >>> gnp.prod(gnp.array([]))
+      Array(1., dtype=float32)
+
+    See also:
+      `cumprod`, `nanprod`
+    """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
         direct = eager.accumulated(np.multiply.reduce, a, axis, keepdims)
         if direct is not None:
@@ -349,7 +388,19 @@ def minmax(
 
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The largest element minus the smallest, over axes."""
+    """The difference between the largest and the smallest element along axes.
+
+    Args:
+      a: an array with at least one element along the axes.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ptp(gnp.array([[1, 5], [7, 2]]), axis=1)
+      Array([4, 5], dtype=int32)
+    """
     no_out("ptp", out)
     return lax.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 

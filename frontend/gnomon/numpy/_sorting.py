@@ -121,7 +121,21 @@ def argsort(
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sort along the last axis, by real and then by imaginary part; the result is complex."""
+    """Sort along the last dimension, by real part and then by imaginary part.
+
+    Args:
+      a: an array of at least one dimension.
+    Returns:
+      A complex array, also of real numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.sort_complex(gnp.array([2 + 1j, 1.0, 2 - 1j]))
+      Array([1.+0.j, 2.-1.j, 2.+1.j], dtype=complex64)
+
+    See also:
+      `sort`
+    """
     x = sort(a)
     return converted(x, _dtypes.to_complex_dtype(x.dtype))
 
@@ -214,6 +228,14 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
       axis: the dimension to partition along.
     Returns:
       An array of the same shape: the smaller elements ascending, the larger ones descending.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.partition(gnp.array([7, 1, 5, 3]), 1)
+      Array([1, 3, 7, 5], dtype=int32)
+
+    See also:
+      `argpartition`, `sort`, `gnomon.lax.top_k`
     """
     x, k, dimension = _kth("partition", a, kth, axis)
     ordered = sort(x, dimension)
