@@ -28,7 +28,6 @@ INCOMPLETE: dict[str, int] = {
     "gnomon.experimental.shard_map": 1,
     "gnomon.experimental.topologies": 1,
     "gnomon.export": 6,
-    "gnomon.lax": 152,
     "gnomon.lax.linalg": 1,
     "gnomon.nn": 28,
     "gnomon.nn.initializers": 17,

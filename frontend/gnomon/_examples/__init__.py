@@ -6,17 +6,19 @@ what the function prints, so ``tests/frontend/test_examples_in_docstrings.py`` r
 
 from __future__ import annotations
 
+import re
+
 from gnomon._examples.lax import LAX
 from gnomon._examples.numpy import NUMPY
 from gnomon._examples.scipy import SCIPY
 
 _TABLES = {"numpy": NUMPY, "lax": LAX, "scipy": SCIPY}
-_IMPORTS = {
-    "gnp.": "import gnomon.numpy as gnp",
-    "lax.": "from gnomon import lax",
-    "nn.": "from gnomon import nn",
-    "random.": "from gnomon import random",
-    "special.": "from gnomon.scipy import special",
+_IMPORTS = {  # By the name that an example uses.
+    "gnp": "import gnomon.numpy as gnp",
+    "lax": "from gnomon import lax",
+    "nn": "from gnomon import nn",
+    "random": "from gnomon import random",
+    "special": "from gnomon.scipy import special",
 }
 
 
@@ -30,6 +32,7 @@ def example_section(package: str, name: str) -> str:
     text = _TABLES[package].get(name, "").strip()
     if not text:
         return ""
-    imports = [f">>> {line}" for module, line in _IMPORTS.items() if f" {module}" in text]
+    used = set(re.findall(r"(?<![\w.])(\w+)\.", text))
+    imports = [f">>> {line}" for module, line in _IMPORTS.items() if module in used]
     lines = "\n".join(f"      {line}" for line in [*imports, *text.splitlines()])
     return f"\n    Example:\n{lines}\n    "

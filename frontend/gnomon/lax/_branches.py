@@ -53,6 +53,16 @@ def switch(
       If `vmap` maps ``index``, all branches are executed and their results are selected.
     Raises:
       TypeError: the index is not an integer scalar, or the branches' results differ in type.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.switch(1, [lambda x: x + 1, lambda x: x * 10], 5)
+      Array(50, dtype=int32, weak_type=True)
+      >>> lax.switch(7, [lambda x: x + 1, lambda x: x * 10], 5)
+      Array(50, dtype=int32, weak_type=True)
+
+    See also:
+      `cond`
     """
     if operand is not _NOT_GIVEN:
         if operands:

@@ -347,10 +347,26 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
-    """Products of stacks of matrices: all dimensions but the last two are batch dimensions.
+    """The products of stacks of matrices, whose leading dimensions are equal.
 
+    Args:
+      lhs: an array ``[..., n, k]`` of at least two dimensions.
+      rhs: an array ``[..., k, m]`` of the same dtype and rank; nothing is broadcast.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+    Returns:
+      An array ``[..., n, m]``.
     Raises:
       ValueError: the ranks differ, or are below two.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.batch_matmul(gnp.ones((5, 2, 3)), gnp.ones((5, 3, 4))).shape
+      (5, 2, 4)
+
+    See also:
+      `dot_general`, `gnomon.numpy.matmul`
     """
     x, y = argument("batch_matmul", lhs, 0), argument("batch_matmul", rhs, 1)
     if min(x.ndim, y.ndim) < 2:

@@ -296,7 +296,20 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The shape of the result of `reduce_window`."""
+    """The shape of the result of `reduce_window`.
+
+    Args:
+      operand_shape: the shape of the operand.
+      window_dimensions, window_strides: the window's size and stride in each dimension.
+      padding: a pair of pads for each dimension.
+      base_dilation, window_dilation: the distance of neighbours in operand and window; None means
+        1.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.reduce_window_shape_tuple((8, 8), (2, 2), (2, 2), [(0, 0), (0, 0)])
+      (4, 4)
+    """
     return window_shape(
         operand_shape,
         **_window_parameters(
