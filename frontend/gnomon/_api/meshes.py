@@ -71,6 +71,13 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[AbstractMesh]:
     Raises:
       ValueError: ``mesh`` is not an abstract mesh, or its size differs from that of the mesh that
         is set.
+
+    Example:
+      >>> import gnomon as gn
+      >>> mesh = gn.sharding.AbstractMesh((2,), ("x",))
+      >>> with gn.sharding.use_abstract_mesh(mesh):
+      ...     print(gn.sharding.get_abstract_mesh().axis_names)
+      ('x',)
     """
     if not isinstance(mesh, AbstractMesh):
         raise ValueError(
@@ -93,6 +100,11 @@ def get_mesh() -> Mesh:
 
     Raises:
       ValueError: a function is being traced; use `get_abstract_mesh` there.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.get_mesh().empty
+      True
     """
     if staging():
         raise ValueError(
@@ -104,6 +116,15 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The mesh of the program without its devices, or an empty mesh if none is set."""
+    """The mesh of the program without its devices, or an empty mesh if none is set.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.get_abstract_mesh().empty
+      True
+
+    See also:
+      `use_abstract_mesh`, `get_mesh`
+    """
     mesh: Any = config.mesh_context[1]
     return _NO_AXES if mesh is None else mesh

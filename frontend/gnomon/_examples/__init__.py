@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 
 from gnomon._examples.lax import LAX
+from gnomon._examples.libraries import LIBRARIES
+from gnomon._examples.nn import NN
 from gnomon._examples.numpy import NUMPY
 from gnomon._examples.scipy import SCIPY
 
-_TABLES = {"numpy": NUMPY, "lax": LAX, "scipy": SCIPY}
+_TABLES = {"numpy": NUMPY, "lax": LAX, "nn": NN, "scipy": SCIPY, "libraries": LIBRARIES}
 _IMPORTS = {  # By the name that an example uses.
     "gnp": "import gnomon.numpy as gnp",
     "lax": "from gnomon import lax",
     "nn": "from gnomon import nn",
     "random": "from gnomon import random",
     "special": "from gnomon.scipy import special",
+    "stax": "from gnomon.example_libraries import stax",
 }
 
 
@@ -26,7 +29,7 @@ def example_section(package: str, name: str) -> str:
     """The section ``Example`` of a function's docstring; empty if the table has no entry.
 
     Args:
-      package: the table: "numpy", "lax" or "scipy".
+      package: the table: "numpy", "lax", "nn", "scipy" or "libraries".
       name: the function's name in the table.
     """
     text = _TABLES[package].get(name, "").strip()

@@ -1,4 +1,4 @@
-"""Examples of generated functions of `gnomon.scipy`, and of initializers of `gnomon.nn`."""
+"""Examples of generated functions of `gnomon.scipy.special`."""
 
 from __future__ import annotations
 

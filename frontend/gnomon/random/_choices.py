@@ -55,6 +55,14 @@ def gumbel(
         values.
     Raises:
       ValueError: the dtype or the mode is not supported.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.gumbel(random.key(0), (3,)).round(3)
+      Array([ 2.923,  3.833, -0.097], dtype=float32)
+
+    See also:
+      `categorical`, which uses them to draw indices
     """
     words = one_key("gumbel", key)
     checked = float_dtype("gumbel", dtype)
@@ -159,6 +167,11 @@ def rademacher(
       key: one key.
       shape: the shape of the result.
       dtype: any dtype of numbers; int32 by default.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.rademacher(random.key(0), (6,))
+      Array([-1, -1,  1,  1, -1,  1], dtype=int32)
     """
     words = one_key("rademacher", key)
     checked = _dtypes.default_int_dtype()

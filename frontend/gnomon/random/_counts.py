@@ -334,6 +334,13 @@ def multinomial(
       shape: the shape of the result; that of ``p`` by default.
       dtype: the dtype of the result; float32 by default.
       unroll: the number of outcomes that an iteration of the loop over them draws.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> counts = random.multinomial(random.key(0), 100, gnp.array([0.2, 0.3, 0.5]))
+      >>> counts.shape, float(counts.sum())
+      ((3,), 100.0)
     """
     words = one_key("multinomial", key)
     trials, probabilities = promoted("multinomial", n, p, inexact=True)
