@@ -57,7 +57,21 @@ class set_mesh:  # noqa: N801 (a function to its users)
 
 @contextmanager
 def use_mesh(mesh: Mesh) -> Iterator[Mesh]:
-    """A context manager that sets the mesh inside of its block; see `set_mesh`."""
+    """A context manager that sets the mesh inside of its block.
+
+    Args:
+      mesh: the mesh.
+
+    Example:
+      >>> import gnomon as gn
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> with gn.sharding.use_mesh(mesh):
+      ...     print(gn.get_mesh().axis_names)
+      ('x',)
+
+    See also:
+      `gnomon.set_mesh`
+    """
     with set_mesh(mesh):
         yield mesh
 

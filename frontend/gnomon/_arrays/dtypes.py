@@ -203,15 +203,21 @@ def exact_python_scalar(x: Any) -> Any:
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
-    """The dtype of an array that is requested with ``dtype``; it depends on whether x64 is on.
+    """The dtype that arrays requested with a dtype get; it depends on whether x64 is on.
 
     Args:
       dtype: anything that ``np.dtype`` takes.
       allow_extended_dtype: return dtypes of random keys unchanged instead of raising.
-
     Raises:
       TypeError: ``dtype`` is not a dtype.
       ValueError: ``dtype`` is that of random keys, and ``allow_extended_dtype`` is False.
+
+    Example:
+      >>> from gnomon import dtypes
+      >>> dtypes.canonicalize_dtype("float64")
+      dtype('float32')
+      >>> dtypes.canonicalize_dtype(int)
+      dtype('int32')
     """
     if isinstance(dtype, ExtendedDType):
         if not allow_extended_dtype:
@@ -335,7 +341,17 @@ def is_weakly_typed(x: Any) -> bool:
 
 
 def scalar_type_of(x: Any) -> type:
-    """The Python type of the elements: bool, int, float or complex."""
+    """The Python type that stands for the elements: bool, int, float or complex.
+
+    Args:
+      x: an array or scalar.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import dtypes
+      >>> dtypes.scalar_type_of(gnp.ones(2)), dtypes.scalar_type_of(True)
+      (<class 'float'>, <class 'bool'>)
+    """
     return _python_type(dtype_of(x))
 
 
@@ -508,7 +524,17 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
 
 
 def itemsize_bits(dtype: Any) -> int:
-    """Bits of one element: 4 for int4, 8 for bool."""
+    """The number of bits of one element: 4 for int4, 8 for bool.
+
+    Args:
+      dtype: anything that ``np.dtype`` takes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import dtypes
+      >>> dtypes.itemsize_bits(gnp.int4), dtypes.itemsize_bits(gnp.float32)
+      (4, 32)
+    """
     exact = np.dtype(dtype)
     return int(iinfo(exact).bits) if exact in _NARROW_INTEGERS else 8 * exact.itemsize
 
