@@ -1,18 +1,23 @@
-"""Every public function has an example and, if it has parameters, a section Args."""
+"""Every public function has an example, and its section Args describes each parameter."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, NewType
 
 from tests.test_docs import load
 
 
-def is_complete(function: Callable[..., Any]) -> bool:
-    """Whether a docstring has an example, and a section Args if there are parameters."""
-    text = function.__doc__ or ""
-    return ">>> " in text and ("Args:" in text or not inspect.signature(function).parameters)
+def missing(function: Callable[..., Any]) -> list[str]:
+    """What the docstring lacks: an example, or parameters without an entry in the section Args."""
+    text = inspect.cleandoc(function.__doc__ or "")
+    section = re.search(r"^Args:\n((?:  .*\n?)+)", text, re.MULTILINE)
+    entries = re.findall(r"^  ([*\w]+(?:, [*\w]+)*):", section[1] if section else "", re.MULTILINE)
+    described = {name.lstrip("*") for entry in entries for name in entry.split(", ")}
+    names = [n for n in inspect.signature(function).parameters if not n.startswith("_")]
+    return [*([] if ">>> " in text else ["an example"]), *(n for n in names if n not in described)]
 
 
 def public_functions() -> dict[str, Callable[..., Any]]:
@@ -31,4 +36,5 @@ def public_functions() -> dict[str, Callable[..., Any]]:
 def test_public_functions_have_arguments_and_an_example() -> None:
     functions = public_functions()
     assert len(functions) > 1000
-    assert [name for name, function in functions.items() if not is_complete(function)] == []
+    lacking = {name: missing(function) for name, function in functions.items()}
+    assert {name: parts for name, parts in lacking.items() if parts} == {}

@@ -38,6 +38,7 @@ def segment_sum(
       indices_are_sorted, unique_indices: promises about the ids.
       bucket_size: first sum groups of this number of rows, which loses less precision.
       mode: the treatment of ids out of bounds; see ``Array.at``. By default they are dropped.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array of shape ``(num_segments, ...)``; a segment without rows holds 0.
     Raises:

@@ -202,6 +202,7 @@ def checkpoint(
       policy: selects the values that may be kept besides the arguments, see `checkpoint_policies`;
         by default none.
       static_argnums, static_argnames: arguments that are Python values, not arrays.
+      concrete: must be False.
     Returns:
       A function with the same arguments and results as ``fun``. `remat` is another name for
       `checkpoint`.

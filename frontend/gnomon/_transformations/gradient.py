@@ -46,6 +46,7 @@ def value_and_grad(
       has_aux: whether ``fun`` returns a pair of the scalar and auxiliary data.
       holomorphic: promises that ``fun`` is complex analytic; arguments and result are complex.
       allow_int: whether integer arguments are allowed; their gradient is zero, of dtype ``float0``.
+      reduce_axes: must be empty.
     Returns:
       A function of the same arguments that returns ``(value, gradient)``, with ``has_aux``
       ``((value, aux), gradient)``. The gradient has the tree of the argument, or is a tuple of

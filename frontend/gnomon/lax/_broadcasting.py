@@ -55,6 +55,7 @@ def broadcast(
     Args:
       operand: an array or scalar.
       sizes: sizes of the new dimensions.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: a size is negative.
 
@@ -88,6 +89,7 @@ def broadcast_in_dim(
       operand: an array or scalar.
       shape: the shape of the result.
       broadcast_dimensions: for each dimension of the operand, the matching dimension of the result.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: the dimensions are not increasing, do not exist, or sizes do not fit.
 

@@ -148,6 +148,7 @@ def dot_general(
       precision: see `Precision`; one value, a pair for the two operands, or a `DotAlgorithm`.
       preferred_element_type: the dtype in which products are summed, which is the dtype of the
         result; by default the dtype that the operands promote to.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array: batch dimensions first, then the others of ``lhs``, then the others of ``rhs``.
     Raises:
@@ -320,6 +321,7 @@ def dot(
     Args:
       lhs, rhs: arrays of one or two dimensions (any with ``dimension_numbers``).
       dimension_numbers, precision, preferred_element_type: see `dot_general`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the shapes do not fit, and there are no dimension numbers.
 

@@ -79,6 +79,7 @@ def conv_general_dilated(
       precision: see `Precision`.
       preferred_element_type: the dtype of the sums and of the result; by default that of the
         operands.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array with dimensions as ``dimension_numbers`` says.
     Raises:
@@ -298,6 +299,8 @@ def conv_transpose(
         `conv_general_dilated`.
       transpose_kernel: reverse the kernel and exchange its features. The result is then the
         gradient of the convolution with the same kernel.
+      use_consistent_padding: whether pairs in ``padding`` are the padding of the convolution that
+        is transposed.
     Raises:
       ValueError: there are four or more spatial dimensions and no dimension numbers.
       TypeError, ValueError: see `conv_general_dilated`.

@@ -186,6 +186,7 @@ def reduce(
       computation: takes two such structures of scalars and returns one. It must be associative.
       dimensions: the dimensions to reduce; distinct and not negative. If there are none, the
         operands are returned.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       The structure of arrays without those dimensions. A reduction over no elements gives the
       initial values.

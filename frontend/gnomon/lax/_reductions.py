@@ -86,6 +86,7 @@ def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> _Reductio
     Args:
       operand: an array.
       axes: the dimensions to reduce; distinct and not negative.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array of the operand's dtype without those dimensions. The result over no elements
       is {empty}.

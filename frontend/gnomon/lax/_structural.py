@@ -64,6 +64,7 @@ def reshape(
       operand: an array or scalar.
       new_sizes: the new shape.
       dimensions: the order of the operand's dimensions in which its elements are read.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: the shape has another number of elements or a negative size, or ``dimensions`` is
         not a permutation.

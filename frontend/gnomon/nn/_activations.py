@@ -591,6 +591,7 @@ def one_hot(
       num_classes: the size of the vectors.
       dtype: the dtype of the result; the default float dtype if None.
       axis: the position of the new dimension in the result.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the axis does not exist.
 

@@ -222,11 +222,12 @@ def cov(
       m: an array with a row for each variable and a column for each observation.
       y: more variables.
       rowvar: False means that the columns are variables.
-      bias: divide by the number of observations instead of one less; ``ddof``, if it is given, is
-        the number that is subtracted.
+      bias: divide by the number of observations instead of one less.
       fweights: the number of times that each observation counts.
       aweights: the weight of each observation.
       dtype: the dtype of the computation.
+      ddof: the number that is subtracted from the number of observations in the divisor; it
+        replaces ``bias``.
     Raises:
       ValueError: an array has more than two dimensions, or the dtype is not inexact.
       RuntimeError, TypeError: the weights do not fit.

@@ -36,11 +36,11 @@ __all__ = [
 ]
 
 
-def _floor_divide(x1: Any, x2: Any) -> Array:
+def _floor_divide(x: Any, y: Any) -> Array:
     """Elementwise quotient rounded down; integers divided by zero give an unspecified number.
 
     Args:
-      x1, x2: arrays or scalars of real numbers that broadcast together.
+      x, y: arrays or scalars of real numbers that broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape.
     Raises:
@@ -56,7 +56,7 @@ def _floor_divide(x1: Any, x2: Any) -> Array:
     See also:
       `divide`, `remainder`
     """
-    x, y = promoted_operands("floor_divide", NUMERIC_KIND, x1, x2)
+    x, y = promoted_operands("floor_divide", NUMERIC_KIND, x, y)
     reject_complex("floor_divide", x)
     if x.dtype in UNSIGNED:
         return bind(ops.div, x, y)
@@ -93,11 +93,11 @@ def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     return lax.round(quotient), mod
 
 
-def _remainder(x1: Any, x2: Any) -> Array:
-    """Elementwise remainder with the sign of the divisor: ``x1 - x2 * floor(x1 / x2)``.
+def _remainder(x: Any, y: Any) -> Array:
+    """Elementwise remainder with the sign of the divisor: ``x - y * floor(x / y)``.
 
     Args:
-      x1, x2: arrays or scalars of real numbers that broadcast together.
+      x, y: arrays or scalars of real numbers that broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape; integers modulo zero give 0.
     Raises:
@@ -113,7 +113,7 @@ def _remainder(x1: Any, x2: Any) -> Array:
     See also:
       `fmod`, which has the sign of the dividend; `divmod`
     """
-    x, y = promoted_operands("remainder", NUMERIC_KIND, x1, x2)
+    x, y = promoted_operands("remainder", NUMERIC_KIND, x, y)
     reject_complex("remainder", x)
     zero = zero_like(x)
     y = _nonzero_divisor(y)

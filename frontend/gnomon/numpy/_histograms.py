@@ -51,13 +51,19 @@ def bincount(
       minlength: the minimum length of the result.
       length: the length of the result, which is needed if ``x`` is traced. Larger numbers are
         ignored.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array of the dtype of ``weights``, or of the default integer dtype.
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> bincount(gnp.array([1, 3, 1]))
+      >>> gnp.bincount(gnp.array([1, 3, 1]))
       Array([0, 2, 0, 1], dtype=int32)
+      >>> gnp.bincount(gnp.array([0, 1, 1]), weights=gnp.array([0.5, 1.0, 2.0]))
+      Array([0.5, 3. ], dtype=float32)
+
+    See also:
+      `histogram`, `unique_counts`
     """
     numbers = as_array("bincount", x)
     if numbers.dtype == np.bool_:

@@ -276,9 +276,11 @@ def compress(
 
     Args:
       condition: a vector of bools; it may be shorter than the axis.
-      a, axis: the array.
-      size: the number of slices in the result, which is needed if the condition is traced. The rest
-        is filled with ``fill_value``.
+      a: an array.
+      axis: the axis that ``condition`` selects from; None flattens the array first.
+      size: the number of slices in the result, which is needed if the condition is traced.
+      fill_value: the value of the slices that ``size`` adds; 0 by default.
+      out: must be None, because arrays are immutable.
     Raises:
       ValueError: the condition is not a vector, or holds beyond the end.
 
@@ -286,6 +288,12 @@ def compress(
       >>> import gnomon.numpy as gnp
       >>> gnp.compress(gnp.array([True, False, True]), gnp.arange(4))
       Array([0, 2], dtype=int32)
+      >>> gnp.compress(gnp.array([False, True]), gnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([[2],
+             [4]], dtype=int32)
+
+    See also:
+      `extract`, `take`
     """
     if out is not None:
         raise NotImplementedError("compress: the argument out is not supported")

@@ -127,6 +127,7 @@ def poisson(
       dtype: an integer dtype; int32 by default.
       method: ``"exact"`` draws by rejection. ``"approximate"`` needs no loop; the total variation
         distance from the distribution is less than 1e-4.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype or the method is not supported, or ``lam`` does not broadcast to the
         shape.

@@ -58,6 +58,7 @@ def exponential(
       key: one key.
       shape: the shape of the result.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -240,6 +241,7 @@ def pareto(
       b: positive parameters that broadcast to the shape.
       shape: the shape of the result; that of ``b`` by default.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -336,6 +338,7 @@ def lognormal(
       sigma: standard deviations that broadcast to the shape.
       shape: the shape of the result; that of ``sigma`` by default.
       dtype: a floating point or complex dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -370,6 +373,7 @@ def triangular(
       left, mode, right: the corners of the density; they broadcast to the shape.
       shape: the shape of the result; by default the broadcast shape of the corners.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -453,6 +457,7 @@ def geometric(
       p: probabilities of success that broadcast to the shape.
       shape: the shape of the result; that of ``p`` by default.
       dtype: an integer dtype; int32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype is not supported.
 

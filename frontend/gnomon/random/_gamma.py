@@ -180,6 +180,7 @@ def gamma(
       dtype: a floating point dtype; float32 by default.
       method: ``"exact"`` draws by rejection. ``"approximate"`` needs no loop, and errs by a small
         part of a standard deviation; its numbers have other derivatives.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype or the method is not supported, or ``a`` does not broadcast to the
         shape.
@@ -248,6 +249,7 @@ def beta(
       shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
       method: see `gamma`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -287,6 +289,7 @@ def dirichlet(
       shape: the shape of the result without its last dimension; by default the leading dimensions
         of ``alpha``, which must broadcast to it.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: ``alpha`` has no dimension, or shapes do not fit.
 
@@ -337,6 +340,7 @@ def chisquare(
       shape: the shape of the result; that of ``df`` by default.
       dtype: a floating point dtype; float32 by default.
       method: see `gamma`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -370,6 +374,7 @@ def f(
       dfnum, dfden: degrees of freedom of the numerator and of the denominator.
       shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -439,6 +444,7 @@ def generalized_normal(
       p: the power, a positive number.
       shape: the shape of the result; that of ``p`` must broadcast to it.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -486,6 +492,7 @@ def ball(
       p: the norm, a positive number.
       shape: the shape of the draws.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array of shape ``(*shape, d)``.
 

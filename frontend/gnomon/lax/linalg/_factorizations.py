@@ -383,6 +383,7 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
     """Reduce symmetric or Hermitian matrices ``[..., n, n]`` to tridiagonal form.
 
     Args:
+      a: an array of matrices ``[..., n, n]``.
       lower: which triangle is read and overwritten with the reflectors.
     Returns:
       ``(a, d, e, taus)``: the vectors of the reflectors outside of the tridiagonal form, its

@@ -21,6 +21,8 @@ def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Arra
 
     Args:
       arrays: at least two arrays; the first and the last one may be vectors.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
     Raises:
       ValueError: there are fewer than two arrays, or the shapes do not fit.
 

@@ -130,6 +130,7 @@ def pinv(
     """The Moore-Penrose pseudoinverse ``[..., n, m]`` of matrices ``[..., m, n]``.
 
     Args:
+      a: an array of matrices ``[..., m, n]``.
       rtol: singular values up to ``rtol`` times the largest one count as zero; one number, or one
         for each matrix. By default ``10 max(m, n)`` times the machine epsilon.
       hermitian: whether the matrices are Hermitian; ``(a + a^H) / 2`` is inverted.
@@ -282,6 +283,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign of the determinant of matrices ``[..., n, n]``, and the logarithm of its magnitude.
 
     Args:
+      a: an array of matrices ``[..., n, n]``.
       method: ``"lu"`` or ``"qr"`` (real matrices); the results are the same.
     Returns:
       ``(sign, logabsdet)``. The sign of a complex determinant is ``det / |det|``; that of a

@@ -140,6 +140,8 @@ def eigh(
       a: ``[..., n, n]``.
       eigvals_only: return only the eigenvalues.
       lower, overwrite_a, overwrite_b, turbo, check_finite: ignored.
+      b, eigvals: must be None.
+      type: must be 1.
     Raises:
       NotImplementedError: ``b`` or ``eigvals`` is given, or ``type`` is not 1.
 

@@ -26,6 +26,7 @@ def cholesky(
     Args:
       a: positive definite matrices ``[..., n, n]``; only the requested triangle is read.
       overwrite_a, check_finite: ignored.
+      lower: return the lower triangular factor instead of the upper one.
     Returns:
       ``[..., n, n]``; nan if a matrix is not positive definite.
 
