@@ -29,6 +29,7 @@ RANKS["gnomon._native"] = RANKS["gnomon.backends"]
 # The packages and modules of the frontend, lowest first: each imports only from those above it in
 # this list. A public module that only shows a private package's names follows that package.
 ROOMS = (
+    "_examples",
     "_trees",
     "tree",
     "tree_util",

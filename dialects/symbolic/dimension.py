@@ -332,7 +332,17 @@ def _rebuilt(text: str, number: int, constraints: tuple[str, ...]) -> Any:
 
 
 def is_symbolic_dim(p: Any) -> bool:
-    """Whether a size is symbolic."""
+    """Whether a size is symbolic.
+
+    Args:
+      p: a size of a shape: an int, or a symbolic dimension.
+
+    Example:
+      >>> from gnomon import export
+      >>> batch, _ = export.symbolic_shape("batch, 3")
+      >>> export.is_symbolic_dim(batch), export.is_symbolic_dim(3)
+      (True, False)
+    """
     return isinstance(p, Dimension)
 
 

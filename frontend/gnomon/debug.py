@@ -173,6 +173,33 @@ def log(
     """Log values of a program when it runs, as messages of level INFO of ``gnomon.debug``.
 
     Arguments, results and errors are those of `print`.
+
+    Args:
+      fmt: the message, in which ``{}`` and ``{name}`` are replaced as by `str.format`; None uses a
+        default.
+      args: pytrees of arrays.
+      ordered, partitioned, skip_format_check: see `print`.
+      kwargs: pytrees of arrays by name.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import debug
+      >>> import logging
+      >>> messages = []
+      >>> handler = logging.Handler()
+      >>> handler.emit = lambda record: messages.append(record.getMessage())
+      >>> logger = logging.getLogger("gnomon.debug")
+      >>> level = logger.level
+      >>> logger.setLevel(logging.INFO)
+      >>> logger.addHandler(handler)
+      >>> debug.log("x = {}", gnp.array(3))
+      >>> logger.removeHandler(handler)
+      >>> logger.setLevel(level)
+      >>> messages
+      ['x = 3']
+
+    See also:
+      `print`, `callback`
     """
     show = logging.getLogger("gnomon.debug").info
     return _show("debug.log", show, ordered, skip_format_check, fmt, args, kwargs)
@@ -231,6 +258,15 @@ def breakpoint(*, ordered: bool = False, **kwargs: Any) -> None:
     Args:
       ordered: see `callback`.
       kwargs: ``backend``, ``filter_frames``, ``num_frames`` and ``token``, which are ignored.
+
+    Example:
+      >>> from gnomon import debug
+      >>> import sys
+      >>> hook = sys.breakpointhook
+      >>> sys.breakpointhook = lambda: print("The debugger would stop here.")
+      >>> debug.breakpoint()
+      The debugger would stop here.
+      >>> sys.breakpointhook = hook
     """
     unknown = kwargs.keys() - {"backend", "filter_frames", "num_frames", "token"}
     if unknown:

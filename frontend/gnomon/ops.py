@@ -38,6 +38,7 @@ def segment_sum(
       indices_are_sorted, unique_indices: promises about the ids.
       bucket_size: first sum groups of this number of rows, which loses less precision.
       mode: the treatment of ids out of bounds; see ``Array.at``. By default they are dropped.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array of shape ``(num_segments, ...)``; a segment without rows holds 0.
     Raises:
@@ -70,6 +71,16 @@ def segment_prod(
 
     A segment without rows holds 1.
 
+    Args:
+      data: an array of shape ``(n, ...)``, or a number, which is every row.
+      segment_ids: integers of shape ``(n,)``, the segment of each row.
+      num_segments: the number of segments; None means the largest id plus one, for which the ids
+        must not be traced. Rows with other ids, also negative ones, are dropped.
+      indices_are_sorted, unique_indices: promises about the ids.
+      bucket_size, mode, out_sharding: see `segment_sum`.
+    Returns:
+      An array of shape ``(num_segments, ...)``.
+
     Example:
       >>> import gnomon.numpy as gnp
       >>> segment_prod(gnp.arange(1, 6), gnp.array([0, 0, 1, 1, 2]))
@@ -96,6 +107,16 @@ def segment_max(
 
     A segment without rows holds the smallest number of the dtype (``-inf``).
 
+    Args:
+      data: an array of shape ``(n, ...)``, or a number, which is every row.
+      segment_ids: integers of shape ``(n,)``, the segment of each row.
+      num_segments: the number of segments; None means the largest id plus one, for which the ids
+        must not be traced. Rows with other ids, also negative ones, are dropped.
+      indices_are_sorted, unique_indices: promises about the ids.
+      bucket_size, mode, out_sharding: see `segment_sum`.
+    Returns:
+      An array of shape ``(num_segments, ...)``.
+
     Example:
       >>> import gnomon.numpy as gnp
       >>> segment_max(gnp.arange(5), gnp.array([0, 0, 1, 1, 2]))
@@ -121,6 +142,16 @@ def segment_min(
     """Minima of the rows of ``data`` that have the same id; see `segment_sum`.
 
     A segment without rows holds the largest number of the dtype (``inf``).
+
+    Args:
+      data: an array of shape ``(n, ...)``, or a number, which is every row.
+      segment_ids: integers of shape ``(n,)``, the segment of each row.
+      num_segments: the number of segments; None means the largest id plus one, for which the ids
+        must not be traced. Rows with other ids, also negative ones, are dropped.
+      indices_are_sorted, unique_indices: promises about the ids.
+      bucket_size, mode, out_sharding: see `segment_sum`.
+    Returns:
+      An array of shape ``(num_segments, ...)``.
 
     Example:
       >>> import gnomon.numpy as gnp

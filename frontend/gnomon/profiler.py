@@ -77,6 +77,18 @@ def start_trace(
       The recording in progress.
     Raises:
       RuntimeError: a timeline is being recorded already.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import profiler
+      >>> import tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     session = profiler.start_trace(folder)
+      ...     _ = gnp.ones(3) + 1
+      ...     data = profiler.stop_trace()
+
+    See also:
+      `trace`, the same as a context manager
     """
     session = ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
     return session.start()
@@ -89,6 +101,15 @@ def stop_trace() -> ProfileData:
       The recorded profile.
     Raises:
       RuntimeError: nothing is being recorded.
+
+    Example:
+      >>> from gnomon import profiler
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     _ = profiler.start_trace(folder)
+      ...     _ = profiler.stop_trace()
+      ...     print(os.listdir(folder))
+      ['plugins']
     """
     session = current_session()
     if session is None:  # also if a server records: that recording is not ended here
@@ -109,6 +130,17 @@ def trace(
       log_dir: the folder for profiles; by default the profile is only kept in memory.
       create_perfetto_link, create_perfetto_trace: see `export_profile_data`.
       profiler_options: see `ProfileOptions`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import profiler
+      >>> with profiler.trace() as session:
+      ...     _ = gnp.ones(3) + 1
+      >>> type(session).__name__
+      'ProfileSession'
+
+    See also:
+      `start_trace`, `stop_trace`
     """
     with ProfileSession(
         log_dir, create_perfetto_link, create_perfetto_trace, profiler_options
@@ -223,7 +255,20 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 def save_device_memory_profile(
     filename: os.PathLike[str] | str, backend: str | None = None
 ) -> None:
-    """Write `device_memory_profile` to a file, for ``pprof --web memory.prof``."""
+    """Write `device_memory_profile` to a file, for ``pprof --web memory.prof``.
+
+    Args:
+      filename: the path of the file.
+      backend: the platform; None means the default one.
+
+    Example:
+      >>> from gnomon import profiler
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     profiler.save_device_memory_profile(os.path.join(folder, "memory.prof"))
+      ...     print(os.listdir(folder))
+      ['memory.prof']
+    """
     Path(filename).write_bytes(device_memory_profile(backend))
 
 
@@ -242,6 +287,11 @@ def start_server(port: int, requires_backend: bool = True) -> ProfilerServer:
       requires_backend: accepted for compatibility.
     Raises:
       ValueError: a server is running already.
+
+    Example:
+      >>> from gnomon import profiler
+      >>> server = profiler.start_server(0)
+      >>> profiler.stop_server()
     """
     if _State.server is not None:
         raise ValueError("Only one profiler server can be active at a time.")
@@ -254,6 +304,11 @@ def stop_server() -> None:
 
     Raises:
       ValueError: no server is running.
+
+    Example:
+      >>> from gnomon import profiler
+      >>> server = profiler.start_server(0)
+      >>> profiler.stop_server()
     """
     if _State.server is None:
         raise ValueError("No active profiler server.")

@@ -77,10 +77,22 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of a process, by default of this one; see `devices`.
+    """The devices of a process.
 
+    Args:
+      process_index: the number of the process; None means this one.
+      backend: the platform; None means the default one.
+      host_id: another name of ``process_index``.
     Raises:
       ValueError: there is no process of that number.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.local_devices(backend="cpu")[0].platform
+      'cpu'
+
+    See also:
+      `devices`
     """
     number = process_index if process_index is not None else host_id
     found = devices(backend)
@@ -94,32 +106,98 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """The number of devices; see `devices`."""
+    """The number of devices of all processes.
+
+    Args:
+      backend: the platform; None means the default one.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.device_count("cpu") >= 1
+      True
+
+    See also:
+      `devices`, `local_device_count`
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """The number of devices of this process; see `devices`."""
+    """The number of devices of this process.
+
+    Args:
+      backend: the platform; None means the default one.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.local_device_count("cpu") >= 1
+      True
+
+    See also:
+      `local_devices`, `device_count`
+    """
     return len(local_devices(backend=backend))
 
 
 def default_backend() -> str:
-    """The name of the default platform: the first one of ``gnomon_platforms``, or ``"cpu"``."""
+    """The name of the default platform.
+
+    Returns:
+      The first one of ``gnomon_platforms``, or "cpu".
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.default_backend()
+      'cpu'
+    """
     return platforms.selected()[0]
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process, from 0; see `gnomon.distributed`."""
+    """The number of this process, from 0.
+
+    Args:
+      backend: the platform; None means the default one.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.process_index()
+      0
+
+    See also:
+      `gnomon.distributed`
+    """
     return int(getattr(platforms.backend(backend), "process_index", 0))
 
 
 def process_count(backend: str | None = None) -> int:
-    """The number of processes; see `gnomon.distributed`."""
+    """The number of processes that compute together.
+
+    Args:
+      backend: the platform; None means the default one.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.process_count()
+      1
+
+    See also:
+      `gnomon.distributed`
+    """
     return len(process_indices(backend))
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The indices of the processes that the devices belong to."""
+    """The indices of the processes that the devices belong to.
+
+    Args:
+      backend: the platform; None means the default one.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.process_indices()
+      [0]
+    """
     return sorted({device.process_index for device in devices(backend)})
 
 
@@ -145,6 +223,11 @@ def print_environment_info(return_string: bool = False) -> str | None:
 
     Args:
       return_string: return it instead of printing it.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.print_environment_info(return_string=True).startswith("gnomon")
+      True
     """
     lines = [f"{name}: {_version(name)}" for name in _PACKAGES]
     lines += [
@@ -339,9 +422,23 @@ def _committed(
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Start to copy the arrays of a pytree to host memory, and return the pytree itself.
+    """Start to copy the arrays of a pytree to host memory, without waiting.
 
     Leaves of other types that have a method ``copy_to_host_async`` are copied by that method.
+
+    Args:
+      x: a pytree; leaves of other types that have a method ``copy_to_host_async`` are copied by it.
+    Returns:
+      The pytree itself.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> gn.copy_to_host_async([gnp.arange(2)])
+      [Array([0, 1], dtype=int32)]
+
+    See also:
+      `device_get`
     """
     for leaf in tree_util.tree_leaves(x):
         if not is_tracer(leaf) and hasattr(leaf, "copy_to_host_async"):
@@ -353,6 +450,18 @@ def device_get(x: Any) -> Any:
     """A pytree of arrays as NumPy arrays in host memory.
 
     All copies are started before the first one is waited for.
+
+    Args:
+      x: a pytree; leaves that are not arrays are returned unchanged.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> gn.device_get({"a": gnp.arange(2), "b": 3})
+      {'a': array([0, 1], dtype=int32), 'b': 3}
+
+    See also:
+      `device_put`
     """
 
     def get(leaf: Any) -> Any:

@@ -96,10 +96,16 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def typeof(x: ArrayLike | ShapeDtypeStruct) -> Any:
     """The type of an array or a Python number: shape, dtype, weak type.
 
+    Args:
+      x: an array, a scalar, or a `ShapeDtypeStruct`.
+
     Example:
       >>> import gnomon.numpy as gnp
-      >>> print(typeof(gnp.ones((2, 3))))
+      >>> import gnomon as gn
+      >>> print(gn.typeof(gnp.ones((2, 3))))
       float32[2,3]
+      >>> print(gn.typeof(3.0))
+      float32[]
     """
     return x.aval if isinstance(x, ShapeDtypeStruct) else as_operand(x).aval
 
@@ -110,13 +116,31 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     Args:
       fun: the function.
       name: the name; by default the name of ``fun``.
+
+    Example:
+      >>> import gnomon as gn
+      >>> double = gn.named_call(lambda x: 2 * x, name="double")
+      >>> double(3)
+      6
     """
     check_callable(fun, "named_call")
     return named_scope(name or name_of(fun))(fun)
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait until all arrays of a pytree are computed, and return the pytree itself."""
+    """Wait until all arrays of a pytree are computed.
+
+    Args:
+      x: a pytree; leaves that are not arrays are ignored.
+    Returns:
+      The pytree itself.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> gn.block_until_ready({"a": gnp.arange(2)})
+      {'a': Array([0, 1], dtype=int32)}
+    """
     for leaf in tree_util.tree_leaves(x):
         wait = getattr(leaf, "block_until_ready", None)
         if callable(wait):
@@ -128,4 +152,8 @@ def effects_barrier() -> None:
     """Wait until the effects of all programs have happened.
 
     There is nothing to wait for: a program that calls Python returns only when it has finished.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.effects_barrier()
     """

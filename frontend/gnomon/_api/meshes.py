@@ -57,7 +57,21 @@ class set_mesh:  # noqa: N801 (a function to its users)
 
 @contextmanager
 def use_mesh(mesh: Mesh) -> Iterator[Mesh]:
-    """A context manager that sets the mesh inside of its block; see `set_mesh`."""
+    """A context manager that sets the mesh inside of its block.
+
+    Args:
+      mesh: the mesh.
+
+    Example:
+      >>> import gnomon as gn
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> with gn.sharding.use_mesh(mesh):
+      ...     print(gn.get_mesh().axis_names)
+      ('x',)
+
+    See also:
+      `gnomon.set_mesh`
+    """
     with set_mesh(mesh):
         yield mesh
 
@@ -71,6 +85,13 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[AbstractMesh]:
     Raises:
       ValueError: ``mesh`` is not an abstract mesh, or its size differs from that of the mesh that
         is set.
+
+    Example:
+      >>> import gnomon as gn
+      >>> mesh = gn.sharding.AbstractMesh((2,), ("x",))
+      >>> with gn.sharding.use_abstract_mesh(mesh):
+      ...     print(gn.sharding.get_abstract_mesh().axis_names)
+      ('x',)
     """
     if not isinstance(mesh, AbstractMesh):
         raise ValueError(
@@ -93,6 +114,11 @@ def get_mesh() -> Mesh:
 
     Raises:
       ValueError: a function is being traced; use `get_abstract_mesh` there.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.get_mesh().empty
+      True
     """
     if staging():
         raise ValueError(
@@ -104,6 +130,15 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The mesh of the program without its devices, or an empty mesh if none is set."""
+    """The mesh of the program without its devices, or an empty mesh if none is set.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.get_abstract_mesh().empty
+      True
+
+    See also:
+      `use_abstract_mesh`, `get_mesh`
+    """
     mesh: Any = config.mesh_context[1]
     return _NO_AXES if mesh is None else mesh

@@ -203,15 +203,21 @@ def exact_python_scalar(x: Any) -> Any:
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
-    """The dtype of an array that is requested with ``dtype``; it depends on whether x64 is on.
+    """The dtype that arrays requested with a dtype get; it depends on whether x64 is on.
 
     Args:
       dtype: anything that ``np.dtype`` takes.
       allow_extended_dtype: return dtypes of random keys unchanged instead of raising.
-
     Raises:
       TypeError: ``dtype`` is not a dtype.
       ValueError: ``dtype`` is that of random keys, and ``allow_extended_dtype`` is False.
+
+    Example:
+      >>> from gnomon import dtypes
+      >>> dtypes.canonicalize_dtype("float64")
+      dtype('float32')
+      >>> dtypes.canonicalize_dtype(int)
+      dtype('int32')
     """
     if isinstance(dtype, ExtendedDType):
         if not allow_extended_dtype:
@@ -335,7 +341,17 @@ def is_weakly_typed(x: Any) -> bool:
 
 
 def scalar_type_of(x: Any) -> type:
-    """The Python type of the elements: bool, int, float or complex."""
+    """The Python type that stands for the elements: bool, int, float or complex.
+
+    Args:
+      x: an array or scalar.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import dtypes
+      >>> dtypes.scalar_type_of(gnp.ones(2)), dtypes.scalar_type_of(True)
+      (<class 'float'>, <class 'bool'>)
+    """
     return _python_type(dtype_of(x))
 
 
@@ -411,10 +427,19 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     Args:
       args: arrays, Python scalars, dtypes or their names; None means the default float dtype.
       return_weak_type_flag: return ``(dtype, weak_type)``.
-
     Raises:
       ValueError: there are no operands.
       TypePromotionError: there is no common dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.result_type(gnp.int32, gnp.float16)
+      dtype('float16')
+      >>> gnp.result_type(gnp.array([1, 2], dtype=gnp.int8), 7)
+      dtype('int8')
+
+    See also:
+      `promote_types`
     """
     if not args:
         raise ValueError("result_type needs at least one array or dtype")
@@ -438,14 +463,21 @@ def _scalar_type(specifier: Any) -> type:
 
 
 def issubdtype(arg1: Any, arg2: Any) -> bool:
-    """True where ``arg1`` is, or belongs to, ``arg2`` in NumPy's hierarchy of scalar types.
+    """Whether a dtype is, or belongs to, another one in NumPy's hierarchy of scalar types.
 
     bfloat16 and the f8 types belong to ``np.floating``, int2 and int4 to ``np.signedinteger``, the
     dtypes of random keys to `prng_key`.
 
+    Args:
+      arg1: a dtype, or a name or scalar type of one.
+      arg2: a dtype, or an abstract type such as ``gnp.integer`` or ``gnp.floating``.
+
     Example:
-      >>> issubdtype(bfloat16, np.floating)
+      >>> import gnomon.numpy as gnp
+      >>> gnp.issubdtype(gnp.bfloat16, gnp.floating)
       True
+      >>> gnp.issubdtype(gnp.int32, gnp.floating)
+      False
     """
     if isinstance(arg2, ExtendedDType):
         return isinstance(arg1, ExtendedDType) and arg1 == arg2
@@ -457,12 +489,19 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
-    """True where a dtype is of a kind of the array API standard.
+    """Whether a dtype is of a kind that the array API standard names.
 
     Args:
       dtype: a dtype.
       kind: a dtype; or ``'bool'``, ``'signed integer'``, ``'unsigned integer'``, ``'integral'``,
         ``'real floating'``, ``'complex floating'``, ``'numeric'``; or a tuple of those.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isdtype(gnp.float32, "real floating")
+      True
+      >>> gnp.isdtype(gnp.bool, ("integral", "real floating"))
+      False
     """
     exact = np.dtype(dtype)
     options: set[DType] = set()
@@ -485,7 +524,17 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
 
 
 def itemsize_bits(dtype: Any) -> int:
-    """Bits of one element: 4 for int4, 8 for bool."""
+    """The number of bits of one element: 4 for int4, 8 for bool.
+
+    Args:
+      dtype: anything that ``np.dtype`` takes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import dtypes
+      >>> dtypes.itemsize_bits(gnp.int4), dtypes.itemsize_bits(gnp.float32)
+      (4, 32)
+    """
     exact = np.dtype(dtype)
     return int(iinfo(exact).bits) if exact in _NARROW_INTEGERS else 8 * exact.itemsize
 

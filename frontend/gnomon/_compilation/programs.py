@@ -58,7 +58,14 @@ def programs_of(
 
 
 def clear_caches() -> None:
-    """Forget the compiled programs of all jitted functions; the cache on disk is kept."""
+    """Forget the compiled programs of all jitted functions; the cache on disk is kept.
+
+    Example:
+      >>> import gnomon as gn
+      >>> f = gn.jit(lambda x: x + 1)
+      >>> _ = f(1)
+      >>> gn.clear_caches()
+    """
     for programs in list(Programs.everywhere):
         programs.cache.clear()
     for traces in list(TraceCache.everywhere):

@@ -42,9 +42,13 @@ __all__ = [
 def enable_x64(new_val: bool = True) -> Any:
     """A context manager that turns 64-bit types on (or off) for this thread.
 
+    Args:
+      new_val: whether 64-bit types are kept; otherwise they become 32-bit types.
+
     Example:
       >>> import gnomon.numpy as gnp
-      >>> with enable_x64():
+      >>> import gnomon as gn
+      >>> with gn.enable_x64():
       ...     print(gnp.arange(3).dtype)
       int64
     """
@@ -52,7 +56,20 @@ def enable_x64(new_val: bool = True) -> Any:
 
 
 def numpy_dtype_promotion(new_val: str) -> Any:
-    """A context manager that sets the rules of dtype promotion: ``"standard"`` or ``"strict"``."""
+    """A context manager that sets the rules of dtype promotion.
+
+    Args:
+      new_val: "standard"; or "strict", which refuses operands of different dtypes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> with gn.numpy_dtype_promotion("strict"):
+      ...     gnp.array([1]) + gnp.array([1.0])
+      Traceback (most recent call last):
+          ...
+      gnomon...TypePromotionError: dtypes float32, int32 have no implicit promotion ...
+    """
     return config.override("gnomon_numpy_dtype_promotion", new_val)
 
 
@@ -82,12 +99,29 @@ def default_matmul_precision(new_val: str | None) -> Any:
       new_val: ``"default"``, ``"high"``, ``"highest"``, ``"bfloat16"``, ``"bfloat16_3x"``,
         ``"tensorfloat32"``, ``"float32"``, ``"fastest"``, the name of a `lax.DotAlgorithmPreset`,
         or None.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> with gn.default_matmul_precision("highest"):
+      ...     print(gnp.ones((1, 3)) @ gnp.ones((3, 1)))
+      [[3.]]
     """
     return config.override("gnomon_default_matmul_precision", new_val)
 
 
 def default_prng_impl(new_val: str) -> Any:
-    """A context manager that sets the generator of random keys, ``"threefry2x32"`` by default."""
+    """A context manager that sets the generator of new random keys.
+
+    Args:
+      new_val: the generator: "threefry2x32" (the default), "rbg" or "unsafe_rbg".
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.default_prng_impl("rbg"):
+      ...     print(gn.random.key_impl(gn.random.key(0)))
+      rbg
+    """
     return config.override("gnomon_default_prng_impl", new_val)
 
 
@@ -95,12 +129,33 @@ def threefry_partitionable(new_val: bool) -> Any:
     """A context manager that sets whether each random bit depends only on its position.
 
     Otherwise it also depends on the size of its array, as in older versions of JAX.
+
+    Args:
+      new_val: True is the default. With False, a bit also depends on the size of its array, as in
+        older versions of JAX.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.threefry_partitionable(False):
+      ...     old = gn.random.bits(gn.random.key(0), (3,))
+      >>> bool((old == gn.random.bits(gn.random.key(0), (3,))).all())
+      False
     """
     return config.override("gnomon_threefry_partitionable", new_val)
 
 
 def enable_custom_prng(new_val: bool = True) -> Any:
-    """A context manager in which `random.PRNGKey` makes typed keys, as `random.key` does."""
+    """A context manager in which `random.PRNGKey` makes typed keys, as `random.key` does.
+
+    Args:
+      new_val: whether to make typed keys.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.enable_custom_prng():
+      ...     print(gn.random.PRNGKey(0).dtype)
+      key<fry>
+    """
     return config.override("gnomon_enable_custom_prng", new_val)
 
 
@@ -109,6 +164,12 @@ def legacy_prng_key(new_val: str) -> Any:
 
     Args:
       new_val: ``"allow"``, ``"warn"`` or ``"error"``.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.legacy_prng_key("allow"):
+      ...     print(gn.random.uniform(gn.random.PRNGKey(0)).shape)
+      ()
     """
     return config.override("gnomon_legacy_prng_key", new_val)
 
@@ -117,6 +178,22 @@ def log_compiles(new_val: bool = True) -> Any:
     """A context manager in which `jit` logs each tracing and compilation with its duration.
 
     The messages are warnings of the logger ``gnomon.jit``.
+
+    Args:
+      new_val: whether to log.
+
+    Example:
+      >>> import gnomon as gn
+      >>> import logging
+      >>> messages = []
+      >>> handler = logging.Handler()
+      >>> handler.emit = lambda record: messages.append(record.getMessage())
+      >>> logging.getLogger("gnomon.jit").addHandler(handler)
+      >>> with gn.log_compiles():
+      ...     _ = gn.jit(lambda x: x + 1)(1)
+      >>> logging.getLogger("gnomon.jit").removeHandler(handler)
+      >>> len(messages) > 0
+      True
     """
     return config.override("gnomon_log_compiles", new_val)
 
@@ -125,12 +202,42 @@ def explain_cache_misses(new_val: bool = True) -> Any:
     """A context manager in which `jit` logs why a function is traced again.
 
     The messages are warnings of the logger ``gnomon.jit``.
+
+    Args:
+      new_val: whether to log.
+
+    Example:
+      >>> import gnomon as gn
+      >>> import logging
+      >>> messages = []
+      >>> handler = logging.Handler()
+      >>> handler.emit = lambda record: messages.append(record.getMessage())
+      >>> f = gn.jit(lambda x: x + 1)
+      >>> logging.getLogger("gnomon.jit").addHandler(handler)
+      >>> with gn.explain_cache_misses():
+      ...     _ = f(1), f(1.0)
+      >>> logging.getLogger("gnomon.jit").removeHandler(handler)
+      >>> len(messages) > 0
+      True
     """
     return config.override("gnomon_explain_cache_misses", new_val)
 
 
 def no_tracing(new_val: bool = True) -> Any:
-    """A context manager in which a jitted function that would be traced raises ``RuntimeError``."""
+    """A context manager in which a jitted function that would be traced raises ``RuntimeError``.
+
+    Args:
+      new_val: whether to refuse.
+
+    Example:
+      >>> import gnomon as gn
+      >>> f = gn.jit(lambda x: x + 1)
+      >>> with gn.no_tracing():
+      ...     f(1)
+      Traceback (most recent call last):
+          ...
+      RuntimeError: re-tracing function <lambda> for `jit`, but 'no_tracing' is set: ...
+    """
     return config.override("gnomon_no_tracing", new_val)
 
 
@@ -140,6 +247,9 @@ def disable_jit(disable: bool = True) -> Any:
     The bodies of ``lax.scan``, ``while_loop``, ``fori_loop``, ``cond`` and ``switch`` run in the
     same way, unless a condition, index or bound is traced. Python's ``print`` and debugger see the
     values.
+
+    Args:
+      disable: whether jitted functions run as plain Python.
 
     Example:
       >>> import gnomon as gn
@@ -160,6 +270,9 @@ def tiered(new_val: bool = True) -> Any:
     A call with new types is evaluated by NumPy while the program is compiled in the background; the
     compiled program takes over when it is ready. See ``tiered`` of `jit`.
 
+    Args:
+      new_val: whether first calls return before the program is compiled.
+
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp
       >>> f = gn.jit(lambda x: gnp.sum(x * x))
@@ -176,6 +289,9 @@ def debug_nans(new_val: bool = True) -> Any:
     The error names the op and the user's line. A jitted function that returns a nan is run again,
     op by op, to find the op that made it.
 
+    Args:
+      new_val: whether to check.
+
     Example:
       >>> import gnomon as gn
       >>> with gn.debug_nans(True):
@@ -188,7 +304,23 @@ def debug_nans(new_val: bool = True) -> Any:
 
 
 def debug_infs(new_val: bool = True) -> Any:
-    """A context manager in which an op that returns infinity raises; see `debug_nans`."""
+    """A context manager in which an operation that returns infinity raises `FloatingPointError`.
+
+    Args:
+      new_val: whether to check.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> with gn.debug_infs():
+      ...     gnp.exp(1000.0)
+      Traceback (most recent call last):
+          ...
+      FloatingPointError: invalid value (inf) encountered in exp...
+
+    See also:
+      `debug_nans`
+    """
     return config.override("gnomon_debug_infs", new_val)
 
 
@@ -215,6 +347,9 @@ def check_tracer_leaks(new_val: bool = True) -> Any:
     Without it, the error is raised when the value is used. The check costs a garbage collection for
     each function that is traced.
 
+    Args:
+      new_val: whether to check.
+
     Example:
       >>> import gnomon as gn
       >>> kept = []
@@ -228,12 +363,32 @@ def check_tracer_leaks(new_val: bool = True) -> Any:
 
 
 def checking_leaks() -> Any:
-    """A context manager that turns `check_tracer_leaks` on."""
+    """A context manager that turns `check_tracer_leaks` on.
+
+    Example:
+      >>> import gnomon as gn
+      >>> kept = []
+      >>> with gn.checking_leaks():
+      ...     gn.jit(lambda x: kept.append(2 * x))(1.0)
+      Traceback (most recent call last):
+          ...
+      gnomon.errors.UnexpectedTracerError: Leaked trace: jit of <lambda> has been ...
+    """
     return check_tracer_leaks(True)
 
 
 def enable_checks(new_val: bool = True) -> Any:
-    """A context manager in which programs are verified after each pass, which takes time."""
+    """A context manager in which programs are verified after each pass, which takes time.
+
+    Args:
+      new_val: whether to verify.
+
+    Example:
+      >>> import gnomon as gn
+      >>> with gn.enable_checks():
+      ...     print(gn.jit(lambda x: x + 1)(1))
+      2
+    """
     return config.override("gnomon_enable_checks", new_val)
 
 
@@ -241,6 +396,17 @@ def no_execution(new_val: bool = True) -> Any:
     """A context manager in which computing anything raises ``RuntimeError``.
 
     Functions can still be traced, lowered and compiled, and values can be read.
+
+    Args:
+      new_val: whether to refuse.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> x = gnp.arange(3)
+      >>> with gn.no_execution():
+      ...     print(gn.eval_shape(lambda x: x + 1, x).shape)
+      (3,)
     """
     return config.override("gnomon_no_execution", new_val)
 
@@ -249,6 +415,19 @@ def allow_f16_reductions(new_val: bool = True) -> Any:
     """A context manager that sets whether `lax.reduce_sum` accepts float16 and bfloat16.
 
     The functions of `gnomon.numpy` sum these in float32, whatever the option says.
+
+    Args:
+      new_val: False makes such sums raise ``ValueError``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> with gn.allow_f16_reductions(False):
+      ...     lax.reduce_sum(gnp.ones(3, gnp.float16), (0,))
+      Traceback (most recent call last):
+          ...
+      ValueError: lax.reduce_sum of float16[3] is not allowed when ...
     """
     return config.override("gnomon_allow_f16_reductions", new_val)
 
@@ -306,15 +485,55 @@ def transfer_guard(new_val: str) -> AbstractContextManager[None]:
 
 
 def transfer_guard_host_to_device(new_val: str | None) -> Any:
-    """`transfer_guard` for transfers from the host, including those of NumPy arrays to the CPU."""
+    """`transfer_guard` for transfers from the host, including those of NumPy arrays to the CPU.
+
+    Args:
+      new_val: "allow", "log", "disallow", "log_explicit" or "disallow_explicit"; None means the
+        option's value.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> import numpy as np
+      >>> with gn.transfer_guard_host_to_device("disallow"):
+      ...     gnp.sin(np.ones(3, np.float32))
+      Traceback (most recent call last):
+          ...
+      gnomon.errors.GnomonRuntimeError: Disallowed host-to-device transfer: a NumPy ...
+    """
     return config.override("gnomon_transfer_guard_host_to_device", new_val)
 
 
 def transfer_guard_device_to_device(new_val: str | None) -> Any:
-    """`transfer_guard` for transfers from one device to another, including the CPU."""
+    """`transfer_guard` for transfers from one device to another, including the CPU.
+
+    Args:
+      new_val: "allow", "log", "disallow", "log_explicit" or "disallow_explicit"; None means the
+        option's value.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> with gn.transfer_guard_device_to_device("disallow"):
+      ...     print(gnp.arange(3))
+      [0 1 2]
+    """
     return config.override("gnomon_transfer_guard_device_to_device", new_val)
 
 
 def transfer_guard_device_to_host(new_val: str | None) -> Any:
-    """`transfer_guard` for arrays that are read from devices other than the CPU."""
+    """`transfer_guard` for arrays that are read from devices other than the CPU.
+
+    Args:
+      new_val: "allow", "log", "disallow", "log_explicit" or "disallow_explicit"; None means the
+        option's value.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> x = gnp.arange(3)
+      >>> with gn.transfer_guard_device_to_host("disallow"):
+      ...     print(x)
+      [0 1 2]
+    """
     return config.override("gnomon_transfer_guard_device_to_host", new_val)

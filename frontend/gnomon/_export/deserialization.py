@@ -30,10 +30,21 @@ def deserialize(blob: bytes | bytearray | memoryview) -> Exported:
 
     A function that JAX serialized has the derivatives that JAX stored (``vjp_order``).
 
+    Args:
+      blob: the bytes.
     Raises:
       gnomon_runtime.ArtifactError: the bytes are something else, damaged, or of another version; or
         JAX's function is for several devices, or has an operation without a form in gnomon.
       ValueError: its structures have classes that are not registered for serialization.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import export
+      >>> exported = export.export(gn.jit(gnp.sin))(gn.ShapeDtypeStruct((3,), gnp.float32))
+      >>> again = export.deserialize(exported.serialize())
+      >>> again.call(gnp.zeros(3))
+      Array([0., 0., 0.], dtype=float32)
     """
     data = bytes(blob)
     if is_jax_export(data):
@@ -44,7 +55,28 @@ def deserialize(blob: bytes | bytearray | memoryview) -> Exported:
 
 
 def load_exported(path: str | os.PathLike[str]) -> dict[str, Exported]:
-    """The exported functions of an artifact's file by name, which can be transformed."""
+    """The exported functions of an artifact's file by name, which can be transformed.
+
+    Args:
+      path: a file that `save` wrote.
+    Returns:
+      A dictionary from names to `Exported`.
+    Raises:
+      gnomon_runtime.ArtifactError: the file is no artifact, damaged, or of another version.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import export
+      >>> import os, tempfile
+      >>> step = gn.jit(lambda x: 2 * x)
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = os.path.join(folder, "steps.gnm")
+      ...     export.save(path, {"step": (step, (gnp.ones(3),))}, targets=())
+      ...     functions = export.load_exported(path)
+      >>> functions["step"].call(gnp.arange(3.0))
+      Array([0., 2., 4.], dtype=float32)
+    """
     artifact = read(path)
     entries = [e for e in artifact.entries.values() if "vjp_of" not in e.notes]
     return {entry.name: exported_of(artifact, entry.name) for entry in entries}

@@ -34,7 +34,13 @@ __all__ = ["default_export_platform", "export"]
 
 
 def default_export_platform() -> str:
-    """The platform that functions are exported for by default: that of the default device."""
+    """The platform that functions are exported for by default: the one of the default device.
+
+    Example:
+      >>> from gnomon import export
+      >>> export.default_export_platform()
+      'cpu'
+    """
     return default_device().platform
 
 

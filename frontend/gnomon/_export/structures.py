@@ -80,12 +80,31 @@ def register_pytree_node_serialization(
       deserialize_auxdata: converts these bytes back to the auxiliary data.
       from_children: makes a node from the auxiliary data and the children; by default the function
         that the class was registered with.
-
     Returns:
       The class.
     Raises:
       ValueError: the class or the name is registered already, or the class is not a pytree
         node.
+
+    Example:
+      >>> import gnomon as gn
+      >>> from gnomon import export
+      >>> @gn.tree_util.register_pytree_node_class
+      ... class Scaled:
+      ...     def __init__(self, x, factor):
+      ...         self.x, self.factor = x, factor
+      ...     def tree_flatten(self):
+      ...         return (self.x,), self.factor
+      ...     @classmethod
+      ...     def tree_unflatten(cls, factor, children):
+      ...         return cls(*children, factor)
+      ...
+      >>> _ = export.register_pytree_node_serialization(
+      ...     Scaled,
+      ...     serialized_name="docs.Scaled",
+      ...     serialize_auxdata=lambda factor: str(factor).encode(),
+      ...     deserialize_auxdata=lambda data: int(data.decode()),
+      ... )
     """
     _check_new(nodetype, serialized_name)
     registered = unflatten_function(nodetype)
@@ -114,10 +133,20 @@ def register_pytree_node_serialization(
 def register_namedtuple_serialization(nodetype: T, *, serialized_name: str) -> T:
     """Give a named tuple's type a name in artifacts.
 
+    Args:
+      nodetype: the type.
+      serialized_name: the name, unique in the program that loads the artifact.
     Returns:
       The type.
     Raises:
       ValueError: the type or the name is registered already, or the type is not a named tuple.
+
+    Example:
+      >>> from gnomon import export
+      >>> import collections
+      >>> Point = collections.namedtuple("Point", ["x", "y"])
+      >>> export.register_namedtuple_serialization(Point, serialized_name="docs.Point") is Point
+      True
     """
     if not _is_namedtuple(nodetype):
         raise ValueError(

@@ -169,6 +169,17 @@ def export_profile_data(
       TypeError: the profile has another type.
       RuntimeError: the session has not ended, or has not begun.
       ValueError: a file for Perfetto of data that was read from a file.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import profiler
+      >>> import os, tempfile
+      >>> with profiler.trace() as session:
+      ...     _ = gnp.ones(3) + 1
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     profiler.export_profile_data(session, folder, session_id="first")
+      ...     print(os.listdir(os.path.join(folder, "plugins", "profile")))
+      ['first']
     """
     _warn_of_link(create_perfetto_link)
     name = session_id

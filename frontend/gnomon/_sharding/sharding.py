@@ -178,5 +178,17 @@ class SingleDeviceSharding(Sharding):
 def make_single_device_sharding(
     device: Device, memory_kind: str | None = None
 ) -> SingleDeviceSharding:
-    """The sharding of arrays on one device; see `SingleDeviceSharding`."""
+    """The sharding of arrays on one device.
+
+    Args:
+      device: the device.
+      memory_kind: the memory of the device; None means its default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> device = gn.devices("cpu")[0]
+      >>> gn.device_put(gnp.arange(3), gn.sharding.make_single_device_sharding(device))
+      Array([0, 1, 2], dtype=int32)
+    """
     return SingleDeviceSharding(device, memory_kind=memory_kind)

@@ -202,6 +202,7 @@ def checkpoint(
       policy: selects the values that may be kept besides the arguments, see `checkpoint_policies`;
         by default none.
       static_argnums, static_argnames: arguments that are Python values, not arrays.
+      concrete: must be False.
     Returns:
       A function with the same arguments and results as ``fun``. `remat` is another name for
       `checkpoint`.
@@ -272,6 +273,10 @@ remat = checkpoint
 def checkpoint_name(x: Any, name: str) -> Any:
     """Name the arrays of a pytree, so that policies of `checkpoint` can select them.
 
+    Args:
+      x: a pytree of arrays, which is returned unchanged.
+      name: the name, for example of a policy `checkpoint_policies.save_only_these_names`.
+
     Example:
       >>> import gnomon as gn
       >>> from gnomon.ad_checkpoint import checkpoint_name
@@ -296,6 +301,15 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
       args, kwargs: arrays, or anything with a shape and a dtype.
     Returns:
       For each value its type and a description of its origin.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.ad_checkpoint import saved_residuals
+      >>> [str(kind) for kind, origin in saved_residuals(gnp.sin, gnp.ones(3))]
+      ['float32[3]']
+
+    See also:
+      `print_saved_residuals`
     """
     check_callable(f, "saved_residuals")
     leaves, tree = tree_util.tree_flatten((args, kwargs))
@@ -329,6 +343,10 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
 
 def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Print `saved_residuals`, one per line.
+
+    Args:
+      f: a function of arrays and pytrees of them.
+      args, kwargs: arrays, or anything with a shape and a dtype.
 
     Example:
       >>> import gnomon as gn, gnomon.numpy as gnp

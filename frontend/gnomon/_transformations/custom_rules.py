@@ -86,7 +86,22 @@ class CustomVJPPrimal(NamedTuple):
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
-    """The zero tangent of a value: an array, or a `SymbolicZero`."""
+    """The zero tangent of a value.
+
+    Args:
+      val: an array or a Python number.
+      symbolic_zeros: return a `SymbolicZero` instead of an array.
+    Returns:
+      An array of zeros of the tangent's dtype: ``float0`` for integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import custom_derivatives
+      >>> custom_derivatives.zero_from_primal(gnp.array([1.0, 2.0]))
+      Array([0., 0.], dtype=float32)
+      >>> custom_derivatives.zero_from_primal(3).dtype
+      dtype([('float0', 'V')])
+    """
     array = as_operand(val)
     if symbolic_zeros:
         return SymbolicZero(array.aval)
@@ -96,7 +111,26 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
-    """The values of a pytree of `CustomVJPPrimal`."""
+    """The values of a pytree of `CustomVJPPrimal`, which a rule with ``symbolic_zeros`` gets.
+
+    Args:
+      tree: a pytree whose leaves have an attribute ``value``.
+
+    Example:
+      >>> import gnomon as gn
+      >>> from gnomon import custom_derivatives
+      >>> @gn.custom_vjp
+      ... def double(x):
+      ...     return 2 * x
+      ...
+      >>> def forward(x):
+      ...     values = custom_derivatives.custom_vjp_primal_tree_values(x)
+      ...     return 2 * values, None
+      ...
+      >>> double.defvjp(forward, lambda _, g: (2 * g,), symbolic_zeros=True)
+      >>> gn.grad(double)(3.0)
+      Array(2., dtype=float32, weak_type=True)
+    """
 
     def is_primal(x: Any) -> bool:
         return isinstance(x, CustomVJPPrimal)

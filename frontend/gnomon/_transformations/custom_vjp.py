@@ -347,6 +347,16 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
       example_args: arguments with the structure, shapes and dtypes of the later calls.
     Returns:
       ``(converted, values)``, with ``converted(*args, *values)`` equal to ``fun(*args)``.
+
+    Example:
+      >>> import gnomon as gn
+      >>> def f(x):
+      ...     def g(y):
+      ...         return x * y
+      ...     converted, values = gn.closure_convert(g, 1.0)
+      ...     return converted(2.0, *values)
+      >>> gn.grad(f)(5.0)
+      Array(2., dtype=float32, weak_type=True)
     """
     check_callable(fun, "closure_convert")
     leaves, in_tree = tree_util.tree_flatten(example_args)

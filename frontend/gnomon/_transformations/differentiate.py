@@ -51,6 +51,14 @@ def jvp(
     Raises:
       TypeError: structures or dtypes of primals and tangents differ.
       ValueError: their shapes differ.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.jvp(lambda x: x**2, (3.0,), (1.0,))
+      (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+
+    See also:
+      `linearize`, `vjp`
     """
     check_callable(fun, "jvp")
     leaves, in_tree, operands, wrt, directions = _jvp_inputs("jvp", primals, tangents)
@@ -169,6 +177,15 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Raises:
       TypeError: (from the linear function) the structures of primals and tangents differ.
       ValueError: (from the linear function) their shapes or dtypes differ.
+
+    Example:
+      >>> import gnomon as gn
+      >>> y, f_jvp = gn.linearize(lambda x: x**2, 3.0)
+      >>> float(y), float(f_jvp(1.0)), float(f_jvp(2.0))
+      (9.0, 6.0, 12.0)
+
+    See also:
+      `jvp`, `vjp`
     """
     check_callable(fun, "linearize")
     return _linearized(fun, primals, has_aux, "linearize", Pushforward)
@@ -189,6 +206,17 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     Raises:
       ValueError: (from the pullback) the cotangent's structure, shapes or dtypes are not those of
         ``out``.
+
+    Example:
+      >>> import gnomon as gn
+      >>> y, pullback = gn.vjp(lambda x, y: x * y, 2.0, 3.0)
+      >>> y
+      Array(6., dtype=float32, weak_type=True)
+      >>> pullback(1.0)
+      (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+
+    See also:
+      `grad`, `jvp`, `linearize`
     """
     check_callable(fun, "vjp")
     return _linearized(fun, primals, has_aux, "vjp", Pullback)

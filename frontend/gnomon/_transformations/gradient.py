@@ -46,6 +46,7 @@ def value_and_grad(
       has_aux: whether ``fun`` returns a pair of the scalar and auxiliary data.
       holomorphic: promises that ``fun`` is complex analytic; arguments and result are complex.
       allow_int: whether integer arguments are allowed; their gradient is zero, of dtype ``float0``.
+      reduce_axes: must be empty.
     Returns:
       A function of the same arguments that returns ``(value, gradient)``, with ``has_aux``
       ``((value, aux), gradient)``. The gradient has the tree of the argument, or is a tuple of
@@ -123,16 +124,38 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Sequence[str] = (),
 ) -> Callable[P, Any]:
-    """A function that evaluates the gradient of ``fun``; arguments as in `value_and_grad`.
+    """A function that evaluates the gradient of ``fun``.
 
+    Args:
+      fun: a function whose result is a real scalar; with ``has_aux``, a pair of that and auxiliary
+        data.
+      argnums: which positional arguments to differentiate by: an int, or several.
+      has_aux: whether ``fun`` returns auxiliary data.
+      holomorphic: promises that ``fun`` is complex analytic, so that complex arguments and results
+        are allowed.
+      allow_int: allow integer arguments, whose gradients have the dtype ``float0``.
+      reduce_axes: must be empty.
     Returns:
-      A function of the same arguments that returns the gradient, with ``has_aux``
-      ``(gradient, aux)``.
+      A function of the same arguments that returns the gradient: a tree like the argument, or a
+      tuple of such trees if ``argnums`` is a sequence; with ``has_aux`` ``(gradient, aux)``.
+    Raises:
+      TypeError: (from that function) the result is not a real scalar, or an argument is not
+        floating point.
 
     Example:
-      >>> import gnomon as gn, gnomon.numpy as gnp
-      >>> float(gn.grad(gnp.tanh)(0.0))
-      1.0
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> gn.grad(lambda x: x**3)(2.0)
+      Array(12., dtype=float32, weak_type=True)
+      >>> gn.grad(lambda w, x: (w * x).sum(), argnums=(0, 1))(gnp.array([1.0, 2.0]), 3.0)
+      (Array([3., 3.], dtype=float32), Array(3., dtype=float32, weak_type=True))
+      >>> gn.grad(lambda x: x**2)(3)
+      Traceback (most recent call last):
+          ...
+      TypeError: grad requires real- or complex-valued inputs (input dtype that is a ...
+
+    See also:
+      `value_and_grad`, `jacobian`, `vjp`
     """
     check_callable(fun, "grad")
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)

@@ -92,6 +92,16 @@ def jacfwd(
       A function of the same arguments. Its result has the tree of the output, with the tree of the
       argument in place of each leaf. The shape of a leaf is the shape of the output's leaf followed
       by that of the argument's leaf. With ``has_aux`` it returns ``(jacobian, aux)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> gn.jacfwd(lambda x: gnp.array([x[0] * x[1], x[0]]))(gnp.array([2.0, 3.0]))
+      Array([[3., 2.],
+             [1., 0.]], dtype=float32)
+
+    See also:
+      `jacrev`, `jvp`
     """
     check_callable(fun, "jacfwd")
     positions = canonical_argnums(argnums)
@@ -132,8 +142,26 @@ def jacrev(
 ) -> Callable[P, Any]:
     """The Jacobian of ``fun``, row by row in reverse mode: good for wide Jacobians.
 
-    Arguments and result as in `jacfwd`. With ``allow_int``, arguments may be integers; the Jacobian
-    by one is zeros of its dtype.
+    Args:
+      fun: returns arrays or a pytree of them (with ``has_aux`` a pair of that and auxiliary data).
+      argnums: which arguments to differentiate by.
+      has_aux: whether ``fun`` returns auxiliary data.
+      holomorphic: promises that ``fun`` is complex analytic.
+      allow_int: allow integer arguments; the Jacobian by one is zeros of its dtype.
+    Returns:
+      A function of the same arguments; its result is the one of `jacfwd`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> gn.jacrev(lambda x: gnp.array([x[0] * x[1], x[0]]))(gnp.array([2.0, 3.0]))
+      Array([[3., 2.],
+             [1., 0.]], dtype=float32)
+      >>> gn.jacrev(lambda x: x**2)(gnp.array([1.0, 2.0, 3.0])).shape
+      (3, 3)
+
+    See also:
+      `jacfwd`, `vjp`
     """
     check_callable(fun, "jacrev")
     positions = canonical_argnums(argnums)
@@ -173,7 +201,24 @@ def hessian(
     has_aux: bool = False,
     holomorphic: bool = False,
 ) -> Callable[P, Any]:
-    """The matrix of second derivatives: ``jacfwd(jacrev(fun))``."""
+    """A function that evaluates the matrix of second derivatives: ``jacfwd(jacrev(fun))``.
+
+    Args:
+      fun: a function, usually with a scalar result.
+      argnums: which positional arguments to differentiate by: an int, or several.
+      has_aux: whether ``fun`` returns a pair of its result and auxiliary data.
+      holomorphic: promises that ``fun`` is complex analytic.
+    Returns:
+      A function of the same arguments. For an array argument of shape ``s``, its result has the
+      shape of the output of ``fun`` followed by ``s + s``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> gn.hessian(lambda x: x[0] ** 2 * x[1])(gnp.array([1.0, 2.0]))
+      Array([[4., 2.],
+             [2., 0.]], dtype=float32)
+    """
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
         argnums,

@@ -137,6 +137,14 @@ def smap(
       in_axes: for each argument the dimension to split, or None; a prefix of the arguments.
       out_axes: for each result the dimension to concatenate, or None; a prefix of the result.
       axis_name: the name of the axis.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> with gn.set_mesh(mesh):
+      ...     print(gn.smap(lambda x: 2 * x, in_axes=0, out_axes=0, axis_name="x")(gnp.arange(2)))
+      [0 2]
     """
     if isinstance(axis_name, (list, tuple)):
         raise TypeError(f"smap axis_name must be the name of one axis, got {axis_name}")

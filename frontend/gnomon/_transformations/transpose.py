@@ -36,6 +36,7 @@ def linear_transpose(
     Args:
       fun: a linear function of arrays and pytrees of them.
       primals: arguments, of which only shapes and dtypes are used (`ShapeDtypeStruct` will do).
+      reduce_axes: must be empty.
     Returns:
       A function from a cotangent, of the structure of ``fun``'s result, to a tuple of cotangents of
       the arguments. As a pytree, its leaves are the arrays that ``fun`` closes over, so that it may

@@ -202,40 +202,123 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDe
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree of a structure with these leaves; see `tree_flatten`."""
+    """The tree of a structure with given leaves.
+
+    Args:
+      treedef: a structure, from `tree_flatten` or `tree_structure`.
+      leaves: an iterable of as many leaves as the structure has.
+    Raises:
+      ValueError: the number of leaves is wrong.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> structure = tree_util.tree_structure({"a": 1, "b": [2, 3]})
+      >>> tree_util.tree_unflatten(structure, ["x", "y", "z"])
+      {'a': 'x', 'b': ['y', 'z']}
+    """
     return treedef.unflatten(leaves)
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of a tree, left to right; see `tree_flatten`."""
+    """The leaves of a tree, left to right.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a function that is true for subtrees to take as leaves.
+    Returns:
+      A list. None is a node without leaves, and dictionaries are ordered by their keys.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.tree_leaves({"b": [1, None], "a": 2})
+      [2, 1]
+      >>> tree_util.tree_leaves({"b": [1, None], "a": 2}, is_leaf=lambda x: x is None)
+      [2, 1, None]
+
+    See also:
+      `tree_flatten`
+    """
     return optree.tree_leaves(tree, is_leaf, namespace=NAMESPACE)
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
-    """The structure of a tree; see `tree_flatten`."""
+    """The structure of a tree.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a function that is true for subtrees to take as leaves.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.tree_structure({"a": 1, "b": [2, 3]})
+      PyTreeDef({'a': *, 'b': [*, *]})
+
+    See also:
+      `tree_flatten`, `tree_unflatten`
+    """
     return PyTreeDef(optree.tree_structure(tree, is_leaf, namespace=NAMESPACE))
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
-    """Whether every element is a leaf."""
+    """Whether every element of an iterable is a leaf.
+
+    Args:
+      iterable: objects.
+      is_leaf: a function that is true for subtrees to take as leaves.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.all_leaves([1, 2.0]), tree_util.all_leaves([1, [2.0]])
+      (True, False)
+    """
     items = list(iterable)
     leaves = tree_leaves(items, is_leaf)
     return len(leaves) == len(items) and all(a is b for a, b in zip(items, leaves, strict=True))
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple of trees."""
+    """The structure of a tuple of trees.
+
+    Args:
+      treedefs: the structures of the trees.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> leaf = tree_util.tree_structure(0)
+      >>> tree_util.treedef_tuple([leaf, leaf]) == tree_util.tree_structure((1, 2))
+      True
+    """
     specs = [treedef._spec for treedef in treedefs]
     return PyTreeDef(optree.treespec_tuple(specs, namespace=NAMESPACE))
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of the root's children."""
+    """The structures of the root's children.
+
+    Args:
+      treedef: a structure.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.treedef_children(tree_util.tree_structure([1, (2, 3)]))
+      [PyTreeDef(*), PyTreeDef((*, *))]
+    """
     return treedef.children()
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether a structure is a single leaf, or a node without children such as None."""
+    """Whether a structure is a single leaf, or a node without children such as None.
+
+    Args:
+      treedef: a structure.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.treedef_is_leaf(tree_util.tree_structure(1))
+      True
+      >>> tree_util.treedef_is_leaf(tree_util.tree_structure([1]))
+      False
+    """
     return treedef.num_nodes == 1
 
 
@@ -284,7 +367,22 @@ def tree_reduce(
     initializer: Any = _MISSING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """`functools.reduce` over the leaves of a tree."""
+    """Combine the leaves of a tree from left to right, as `functools.reduce` does.
+
+    Args:
+      function: a function of the value so far and a leaf.
+      tree: a pytree.
+      initializer: the first value; without it, the first leaf.
+      is_leaf: a function that is true for subtrees to take as leaves.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.tree_reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)})
+      6
+
+    See also:
+      `tree_reduce_associative`
+    """
     leaves = tree_leaves(tree, is_leaf)
     if initializer is not _MISSING:
         return functools.reduce(function, leaves, initializer)
@@ -300,7 +398,22 @@ def tree_reduce_associative(
     identity: Any = _MISSING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """Combine the leaves pairwise, in a balanced tree of operations."""
+    """Combine the leaves of a tree pairwise, in a balanced tree of operations.
+
+    Args:
+      operation: an associative function of two values.
+      tree: a pytree.
+      identity: the result for a tree without leaves; without it, such a tree is an error.
+      is_leaf: a function that is true for subtrees to take as leaves.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.tree_reduce_associative(lambda x, y: f"({x}{y})", ["a", "b", "c", "d"])
+      '((ab)(cd))'
+
+    See also:
+      `tree_reduce`
+    """
     leaves = tree_leaves(tree, is_leaf)
     if not leaves:
         if identity is _MISSING:
@@ -317,7 +430,19 @@ def tree_reduce_associative(
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
-    """Whether every leaf is true."""
+    """Whether every leaf of a tree is true.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a function that is true for subtrees to take as leaves.
+    Returns:
+      A Python bool; True for a tree without leaves.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.tree_all({"a": True, "b": (1, 0)})
+      False
+    """
     return all(tree_leaves(tree, is_leaf))
 
 
@@ -375,8 +500,15 @@ def tree_leaves_with_path(
     """Pairs of path and leaf, in the order of `tree_leaves`; `keystr` prints a path.
 
     Args:
+      tree: a pytree.
       is_leaf: called at each step; where it is true the subtree is a leaf.
       is_leaf_takes_path: ``is_leaf`` is called with the path and the subtree.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> pairs = tree_util.tree_leaves_with_path({"a": [1, 2]})
+      >>> [(tree_util.keystr(path), leaf) for path, leaf in pairs]
+      [("['a'][0]", 1), ("['a'][1]", 2)]
     """
     predicate = is_leaf
     if predicate is None:
@@ -389,13 +521,21 @@ def tree_leaves_with_path(
 def tree_flatten_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """Pairs of path and leaf, and the structure; see `tree_leaves_with_path`.
+    """The pairs of path and leaf of a tree, and its structure.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a function that is true for subtrees to take as leaves.
+      is_leaf_takes_path: ``is_leaf`` is called with the path and the subtree.
 
     Example:
-      >>> from gnomon.tree_util import keystr, tree_flatten_with_path
-      >>> pairs, _ = tree_flatten_with_path({"a": [1, 2]})
-      >>> [(keystr(path), leaf) for path, leaf in pairs]
+      >>> from gnomon import tree_util
+      >>> pairs, _ = tree_util.tree_flatten_with_path({"a": [1, 2]})
+      >>> [(tree_util.keystr(path), leaf) for path, leaf in pairs]
       [("['a'][0]", 1), ("['a'][1]", 2)]
+
+    See also:
+      `tree_leaves_with_path`, `keystr`
     """
     if is_leaf is None or not is_leaf_takes_path:
         return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
@@ -418,7 +558,27 @@ def tree_map_with_path(
     is_leaf: Callable[..., bool] | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """`tree_map` of a function that gets the path as its first argument."""
+    """Apply a function of paths and leaves to the leaves of a tree.
+
+    Args:
+      f: a function of a path and of a leaf of each tree.
+      tree: a pytree.
+      rest: further pytrees, of which ``tree`` must be a prefix.
+      is_leaf: a function that is true for subtrees to take as leaves.
+      is_leaf_takes_path: ``is_leaf`` is called with the path and the subtree.
+    Returns:
+      A pytree of the structure of ``tree``.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> def describe(path, leaf):
+      ...     return f"{tree_util.keystr(path)} = {leaf}"
+      >>> tree_util.tree_map_with_path(describe, {"a": 1, "b": [2]})
+      {'a': "['a'] = 1", 'b': ["['b'][0] = 2"]}
+
+    See also:
+      `tree_map`, `keystr`
+    """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     paths = treedef.unflatten([_Path(path) for path, _ in pairs])
     return tree_map(
@@ -443,6 +603,19 @@ class _Path:
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """Expand a prefix to the structure of a tree: each leaf is repeated over its subtree."""
+    """Expand a prefix to the structure of a tree: each leaf is repeated over its subtree.
+
+    Args:
+      prefix_tree: a pytree whose structure is a prefix of the structure of ``full_tree``.
+      full_tree: a pytree, of which only the structure matters.
+      is_leaf: a function that is true for subtrees to take as leaves.
+    Raises:
+      ValueError: ``prefix_tree`` is not a prefix.
+
+    Example:
+      >>> from gnomon import tree_util
+      >>> tree_util.tree_broadcast({"a": 0, "b": 1}, {"a": [10, 20], "b": 30})
+      {'a': [0, 0], 'b': 1}
+    """
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)

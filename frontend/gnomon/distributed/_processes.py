@@ -76,9 +76,9 @@ def initialize(
       gnomon.errors.BackendUnavailable: jaxlib is not installed.
 
     Example:
-      A program of a single process::
-
-        gnomon.distributed.initialize("127.0.0.1:1234", num_processes=1, process_id=0)
+      >>> import gnomon as gn
+      >>> address = "127.0.0.1:1234"
+      >>> gn.distributed.initialize(address, num_processes=1, process_id=0)  # doctest: +SKIP
     """
     if _used[0]:
         raise RuntimeError("gnomon.distributed.initialize should only be called once")
@@ -136,7 +136,13 @@ def initialize(
 
 
 def is_initialized() -> bool:
-    """Whether this process is connected to others: after `initialize`, before `shutdown`."""
+    """Whether this process is connected to others: after `initialize`, before `shutdown`.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.distributed.is_initialized()
+      False
+    """
     return _current[0] is not None
 
 
@@ -147,6 +153,10 @@ def shutdown() -> None:
 
     Raises:
       gnomon.errors.DistributedError: the others did not end in time.
+
+    Example:
+      >>> import gnomon as gn
+      >>> gn.distributed.shutdown()
     """
     connected, _current[0] = _current[0], None
     if connected is not None:

@@ -28,7 +28,17 @@ _lock = threading.Lock()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
+    """Run the command line ``python -m gnomon.distributed.launch``.
+
+    Args:
+      arguments: the arguments, as strings; None means ``sys.argv[1:]``.
+    Returns:
+      The exit code: 0, or the code of the first process that failed.
+
+    Example:
+      >>> from gnomon.distributed import launch
+      >>> launch.main(["-n", "2", "script.py"])  # doctest: +SKIP
+    """
     parser = argparse.ArgumentParser(
         "python -m gnomon.distributed.launch",
         description="Start a Python program in several processes on this machine.",

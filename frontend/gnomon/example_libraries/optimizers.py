@@ -192,6 +192,16 @@ def momentum(step_size: float | Schedule, mass: float) -> Any:
     Args:
       step_size: a number, or a function of the step that gives one.
       mass: how much of the velocity a step keeps, from 0 to 1.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.momentum(0.1, mass=0.9)
+      >>> state = init(gnp.array(1.0))
+      >>> for i in range(2):
+      ...     state = update(i, gnp.array(1.0), state)
+      >>> get_params(state).round(4)
+      Array(0.71, dtype=float32, weak_type=True)
     """
     return _by_velocity(step_size, mass, lambda velocity, g: velocity)
 
@@ -203,6 +213,14 @@ def nesterov(step_size: float | Schedule, mass: float) -> Any:
     Args:
       step_size: a number, or a function of the step that gives one.
       mass: how much of the velocity a step keeps, from 0 to 1.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.nesterov(0.1, mass=0.9)
+      >>> state = update(0, gnp.array(1.0), init(gnp.array(1.0)))
+      >>> get_params(state).round(4)
+      Array(0.81, dtype=float32, weak_type=True)
     """
     return _by_velocity(step_size, mass, lambda velocity, g: mass * velocity + g)
 
@@ -228,6 +246,14 @@ def adagrad(step_size: float | Schedule, momentum: float = 0.9) -> Any:
     Args:
       step_size: a number, or a function of the step that gives one.
       momentum: how much of the last direction a step keeps.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.adagrad(0.1)
+      >>> state = update(0, gnp.array(2.0), init(gnp.array(1.0)))
+      >>> get_params(state).round(4)
+      Array(0.99, dtype=float32, weak_type=True)
     """
     rate = make_schedule(step_size)
 
@@ -251,6 +277,14 @@ def rmsprop(step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8) 
       step_size: a number, or a function of the step that gives one.
       gamma: the decay of the mean of squared gradients.
       eps: added to that mean, under the root.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.rmsprop(0.1)
+      >>> state = update(0, gnp.array(2.0), init(gnp.array(1.0)))
+      >>> get_params(state).round(4)
+      Array(0.6838, dtype=float32, weak_type=True)
     """
     rate = make_schedule(step_size)
 
@@ -273,6 +307,14 @@ def rmsprop_momentum(
       gamma: the decay of the mean of squared gradients.
       eps: added to that mean, under the root.
       momentum: how much of the last change a step keeps.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.rmsprop_momentum(0.1)
+      >>> state = update(0, gnp.array(2.0), init(gnp.array(1.0)))
+      >>> get_params(state).round(4)
+      Array(0.6838, dtype=float32, weak_type=True)
     """
     rate = make_schedule(step_size)
 
@@ -294,6 +336,18 @@ def adam(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: f
       b1: the decay of the mean of gradients.
       b2: the decay of the mean of squared gradients.
       eps: added to the root of that mean.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.adam(0.1)
+      >>> state = init({"w": gnp.array([1.0, -1.0])})
+      >>> for i in range(3):
+      ...     gradient = gn.grad(lambda p: gnp.sum(p["w"] ** 2))(get_params(state))
+      ...     state = update(i, gradient, state)
+      >>> get_params(state)["w"].round(2)
+      Array([ 0.7, -0.7], dtype=float32)
     """
     rate = make_schedule(step_size)
 
@@ -320,6 +374,14 @@ def adamax(
       b1: the decay of the mean of gradients.
       b2: the decay of the largest gradient.
       eps: added to the largest gradient.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.adamax(0.1)
+      >>> state = update(0, gnp.array(2.0), init(gnp.array(1.0)))
+      >>> get_params(state).round(4)
+      Array(0.9, dtype=float32)
     """
     rate = make_schedule(step_size)
 
@@ -340,6 +402,14 @@ def sm3(step_size: float | Schedule, momentum: float = 0.9) -> Any:
     Args:
       step_size: a number, or a function of the step that gives one.
       momentum: how much of the last direction a step keeps.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, update, get_params = optimizers.sm3(0.1)
+      >>> state = update(0, gnp.ones((2, 2)), init(gnp.ones((2, 2))))
+      >>> get_params(state).shape
+      (2, 2)
     """
     rate = make_schedule(step_size)
 
@@ -375,12 +445,36 @@ def _inverse_root(squares: Array) -> Array:
 
 
 def constant(step_size: Any) -> Schedule:
-    """The same step size at each step."""
+    """The same step size at each step.
+
+    Args:
+      step_size: a number.
+    Returns:
+      A function of the step.
+
+    Example:
+      >>> from gnomon.example_libraries import optimizers
+      >>> optimizers.constant(0.1)(7)
+      0.1
+    """
     return lambda i: step_size
 
 
 def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
-    """``step_size * decay_rate ** (i / decay_steps)``."""
+    """A step size that decays exponentially: ``step_size * decay_rate ** (i / decay_steps)``.
+
+    Args:
+      step_size: the step size at the first step.
+      decay_steps: the number of steps in which the step size is multiplied by ``decay_rate``.
+      decay_rate: a number between 0 and 1.
+    Returns:
+      A function of the step ``i``.
+
+    Example:
+      >>> from gnomon.example_libraries import optimizers
+      >>> optimizers.exponential_decay(1.0, 10, 0.5)(20)
+      0.25
+    """
     return lambda i: step_size * decay_rate ** (i / decay_steps)
 
 
@@ -394,6 +488,11 @@ def inverse_time_decay(
       decay_steps: the number of steps that count as one unit of time.
       decay_rate: the rate at which the step size decreases.
       staircase: round the time down, so that the step size changes every ``decay_steps`` steps.
+
+    Example:
+      >>> from gnomon.example_libraries import optimizers
+      >>> optimizers.inverse_time_decay(1.0, 10, 1.0)(10)
+      0.5
     """
 
     def schedule(i: Any) -> Any:
@@ -413,6 +512,12 @@ def polynomial_decay(
       decay_steps: the number of steps of the decay.
       final_step_size: the step size at all later steps.
       power: 1 decreases linearly; larger powers decrease faster at first.
+
+    Example:
+      >>> from gnomon.example_libraries import optimizers
+      >>> schedule = optimizers.polynomial_decay(1.0, 10, 0.0)
+      >>> [float(schedule(i)) for i in (0, 5, 20)]
+      [1.0, 0.5, 0.0]
     """
 
     def schedule(i: Any) -> Any:
@@ -430,6 +535,12 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
       values: the step sizes, one more than boundaries.
     Raises:
       ValueError: an argument is not a vector, or the numbers of elements do not fit.
+
+    Example:
+      >>> from gnomon.example_libraries import optimizers
+      >>> schedule = optimizers.piecewise_constant([10, 20], [1.0, 0.5, 0.25])
+      >>> [float(schedule(i)) for i in (5, 15, 25)]
+      [1.0, 0.5, 0.25]
     """
     boundaries, values = gnp.array(boundaries), gnp.array(values)
     if not boundaries.ndim == values.ndim == 1:
@@ -440,10 +551,20 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
 
 
 def make_schedule(scalar_or_schedule: Any) -> Schedule:
-    """A schedule unchanged, or the constant schedule of a number.
+    """A schedule from a number or a schedule.
 
+    Args:
+      scalar_or_schedule: a number, which becomes a constant schedule; or a function of the step,
+        which is returned.
+    Returns:
+      A function of the step.
     Raises:
       TypeError: the argument is neither a function nor a scalar.
+
+    Example:
+      >>> from gnomon.example_libraries import optimizers
+      >>> optimizers.make_schedule(0.1)(7)
+      0.1
     """
     if callable(scalar_or_schedule):
         schedule: Schedule = scalar_or_schedule
@@ -461,6 +582,9 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
 def l2_norm(tree: Any) -> Array:
     """The norm of a vector of all leaves of a pytree.
 
+    Args:
+      tree: a pytree of arrays.
+
     Example:
       >>> from gnomon.example_libraries import optimizers
       >>> optimizers.l2_norm({"a": 3.0, "b": 4.0})
@@ -471,7 +595,23 @@ def l2_norm(tree: Any) -> Array:
 
 
 def clip_grads(grad_tree: Updates, max_norm: ArrayLike) -> Updates:
-    """The gradients, scaled so that their norm is at most ``max_norm``."""
+    """The gradients, scaled so that their norm is at most ``max_norm``.
+
+    Args:
+      grad_tree: a pytree of arrays.
+      max_norm: the largest norm, over all leaves together.
+    Returns:
+      A pytree like ``grad_tree``; smaller gradients are not scaled.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> optimizers.clip_grads([gnp.array(3.0), gnp.array(4.0)], 1.0)
+      [Array(0.6, dtype=float32, weak_type=True), Array(0.8, dtype=float32, weak_type=True)]
+
+    See also:
+      `l2_norm`
+    """
     norm = l2_norm(grad_tree)
 
     def clip(g: Array) -> Array:
@@ -506,6 +646,9 @@ class JoinPoint:
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     """Convert a state to a pytree that can be pickled: the parameters' tree of `JoinPoint`.
 
+    Args:
+      opt_state: a state, from the first or second function of an optimizer.
+
     Example:
       >>> import gnomon as gn
       >>> from gnomon.example_libraries import optimizers
@@ -520,8 +663,18 @@ def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
 def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
     """Convert a pytree of `unpack_optimizer_state` back to a state.
 
+    Args:
+      marked_pytree: a pytree whose leaves are `JoinPoint`.
     Raises:
       TypeError: a leaf is not a `JoinPoint`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import optimizers
+      >>> init, _, get_params = optimizers.momentum(0.1, 0.9)
+      >>> kept = optimizers.unpack_optimizer_state(init(gnp.ones(2)))
+      >>> get_params(optimizers.pack_optimizer_state(kept))
+      Array([1., 1.], dtype=float32)
     """
     marked, tree = tree_util.tree_flatten(marked_pytree)
     for leaf in marked:

@@ -29,6 +29,7 @@ from gnomon import numpy as gnp
 from gnomon._api.functions import eval_shape
 from gnomon._arrays.array import Array
 from gnomon._compilation.stages import ShapeDtypeStruct
+from gnomon._examples import example_section
 from gnomon.lax._operands import as_tuple
 from gnomon.nn import initializers
 
@@ -82,6 +83,17 @@ def Dense(out_dim: int, W_init: Initializer | None = None, b_init: Initializer =
       out_dim: the size of the last dimension of the outputs.
       W_init, b_init: initializers of the parameters ``(W, b)``; Glorot's normal distribution, and
         a normal distribution of deviation 0.01, by default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> from gnomon.example_libraries import stax
+      >>> init, apply = stax.Dense(4)
+      >>> shape, params = init(random.key(0), (-1, 3))
+      >>> shape
+      (-1, 4)
+      >>> apply(params, gnp.ones((2, 3))).shape
+      (2, 4)
     """
     weights = W_init or initializers.glorot_normal()
 
@@ -118,6 +130,14 @@ def GeneralConv(
       strides: one for each spatial dimension; 1 by default.
       padding: ``"VALID"``, ``"SAME"`` or pairs of numbers.
       W_init, b_init: initializers of the parameters ``(W, b)``.
+
+    Example:
+      >>> from gnomon import random
+      >>> from gnomon.example_libraries import stax
+      >>> init, apply = stax.GeneralConv(("NHWC", "HWIO", "NHWC"), 4, (3, 3), padding="SAME")
+      >>> shape, params = init(random.key(0), (-1, 8, 8, 1))
+      >>> shape
+      (-1, 8, 8, 4)
     """
     steps = tuple(strides or (1,) * len(filter_shape))
 
@@ -138,7 +158,27 @@ def GeneralConvTranspose(
     W_init: Initializer | None = None,
     b_init: Initializer = _small,
 ) -> Layer:
-    """A layer of `gnomon.lax.conv_transpose`, plus a bias for each channel; see `GeneralConv`."""
+    """A layer of `gnomon.lax.conv_transpose`, plus a bias for each channel.
+
+    Args:
+      dimension_numbers: the layouts of inputs, kernel and outputs: ``("NHWC", "HWIO", "NHWC")``.
+      out_chan: the number of channels of the outputs.
+      filter_shape: the size of the kernel in the spatial dimensions.
+      strides: the factor by which each spatial dimension grows; None means 1.
+      padding: ``"VALID"``, ``"SAME"`` or pairs of numbers.
+      W_init, b_init: initializers of the parameters ``(W, b)``.
+
+    Example:
+      >>> from gnomon import random
+      >>> from gnomon.example_libraries import stax
+      >>> layer = stax.GeneralConvTranspose(("NHWC", "HWIO", "NHWC"), 4, (2, 2), strides=(2, 2))
+      >>> shape, params = layer[0](random.key(0), (-1, 8, 8, 1))
+      >>> shape
+      (-1, 16, 16, 4)
+
+    See also:
+      `GeneralConv`
+    """
     steps = tuple(strides or (1,) * len(filter_shape))
 
     def convolve(inputs: Any, W: Any) -> Array:
@@ -208,6 +248,16 @@ def BatchNorm(
       center: add a parameter ``beta``.
       scale: multiply by a parameter ``gamma``.
       beta_init, gamma_init: initializers of the parameters ``(beta, gamma)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> from gnomon.example_libraries import stax
+      >>> init, apply = stax.BatchNorm(axis=(0,))
+      >>> shape, params = init(random.key(0), (-1, 1))
+      >>> apply(params, gnp.array([[1.0], [3.0]])).round(3)
+      Array([[-1.],
+             [ 1.]], dtype=float32)
     """
     axes = as_tuple(axis)
 
@@ -238,6 +288,13 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
     Args:
       fun: a function that keeps the shape.
       **fun_kwargs: keyword arguments of each call.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import stax
+      >>> _, apply = stax.elementwise(gnp.clip, max=1.0)
+      >>> apply((), gnp.array([0.5, 2.0]))
+      Array([0.5, 1. ], dtype=float32)
     """
     return _plain(lambda inputs: fun(inputs, **fun_kwargs))
 
@@ -318,7 +375,7 @@ def _pooling(
       padding: ``"VALID"`` or ``"SAME"``.
       spec: the layout of the inputs, such as ``"NHWC"``; the batch first and the channels last by
         default.
-    """
+    """ + example_section("libraries", name)
     return make
 
 
@@ -338,6 +395,16 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
       mode: ``"train"``; in any other mode, the layer does nothing.
     Raises:
       ValueError: the layer is applied without ``rng=``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> from gnomon.example_libraries import stax
+      >>> _, apply = stax.Dropout(0.5)
+      >>> apply((), gnp.ones(4), rng=random.key(0))
+      Array([0., 0., 2., 2.], dtype=float32)
+      >>> stax.Dropout(0.5, mode="test")[1]((), gnp.ones(4), rng=random.key(0))
+      Array([1., 1., 1., 1.], dtype=float32)
     """
 
     def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -359,7 +426,19 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
 
 def FanOut(num: int) -> Layer:
-    """A layer that returns its input ``num`` times."""
+    """A layer that returns its input several times, as a list.
+
+    Args:
+      num: the number of times.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import stax
+      >>> pair = stax.parallel(stax.Relu, stax.Identity)
+      >>> _, apply = stax.serial(stax.FanOut(2), pair, stax.FanInSum)
+      >>> apply([(), [(), ()], ()], gnp.array([-1.0, 2.0]))
+      Array([-1.,  4.], dtype=float32)
+    """
     return (
         lambda rng, input_shape: ([input_shape] * num, ()),
         lambda params, inputs, **kwargs: [inputs] * num,
@@ -367,7 +446,21 @@ def FanOut(num: int) -> Layer:
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """A layer that joins several inputs along an axis."""
+    """A layer that joins several inputs along an axis.
+
+    Args:
+      axis: the axis along which the sizes may differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import stax
+      >>> _, apply = stax.FanInConcat()
+      >>> apply((), [gnp.ones((2, 3)), gnp.ones((2, 4))]).shape
+      (2, 7)
+
+    See also:
+      `FanOut`, `parallel`
+    """
 
     def init_fun(rng: Any, input_shape: Sequence[Shape]) -> Any:
         first = input_shape[0]
@@ -385,11 +478,24 @@ FanInSum = (
 
 
 def serial(*layers: Layer) -> Layer:
-    """Apply layers one after the other; the parameters are a list of those of the layers.
+    """Apply layers one after the other.
+
+    Args:
+      layers: pairs of an init and an apply function.
+    Returns:
+      A layer whose parameters are a list of the layers' parameters.
 
     Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
       >>> from gnomon.example_libraries import stax
-      >>> init_fun, apply_fun = stax.serial(stax.Dense(64), stax.Relu, stax.Dense(10))
+      >>> init, apply = stax.serial(stax.Dense(8), stax.Relu, stax.Dense(2))
+      >>> shape, params = init(random.key(0), (-1, 3))
+      >>> apply(params, gnp.ones((5, 3))).shape
+      (5, 2)
+
+    See also:
+      `parallel`
     """
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
@@ -410,7 +516,23 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Apply layers in parallel, each to a separate input; see `FanOut` and `FanInSum`."""
+    """Apply layers in parallel, each to an input of its own.
+
+    Args:
+      layers: pairs of an init and an apply function.
+    Returns:
+      A layer whose inputs, outputs and parameters are lists with one entry for each layer.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.example_libraries import stax
+      >>> _, apply = stax.parallel(stax.Relu, stax.Identity)
+      >>> apply([(), ()], [gnp.array(-1.0), gnp.array(-2.0)])
+      [Array(0., dtype=float32, weak_type=True), Array(-2., dtype=float32, weak_type=True)]
+
+    See also:
+      `serial`, `FanOut`, `FanInSum`
+    """
 
     def init_fun(rng: Any, input_shape: Sequence[Any]) -> Any:
         keys = random.split(rng, len(layers))

@@ -225,6 +225,17 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
       TypeError: ``pred`` is not a boolean scalar, or a value to be formatted is not an array.
       IndexError, KeyError: the message formats an argument that is not given.
       ValueError: `check` is used under `jit` without `checkify`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.experimental import checkify
+      >>> def f(x):
+      ...     checkify.check(x > 0, "x must be positive, got {}", x)
+      ...     return gnp.log(x)
+      ...
+      >>> error, _ = checkify.checkify(f)(gnp.array(-1.0))
+      >>> print(error.get())
+      x must be positive, got -1.0 (`check` failed)
     """
     if not isinstance(msg, str):
         raise TypeError(f"check takes a string as its message, got {msg!r}")
@@ -258,7 +269,24 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """A `check` that does nothing unless the function is functionalized by `checkify`."""
+    """A `check` that does nothing unless the function is functionalized by `checkify`.
+
+    Args:
+      pred: a boolean scalar that should be true.
+      msg: the message of a failure, which is formatted with the arguments after it.
+      fmt_args, fmt_kwargs: pytrees of arrays.
+
+    Example:
+      >>> from gnomon.experimental import checkify
+      >>> def f(x):
+      ...     checkify.debug_check(x > 0, "x must be positive")
+      ...     return 2 * x
+      ...
+      >>> f(-1.0)
+      -2.0
+      >>> print(checkify.checkify(f)(-1.0)[0].get())
+      x must be positive (`check` failed)
+    """
     check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
 
 
@@ -269,6 +297,19 @@ def check_error(error: Error) -> None:
       error: the error.
     Raises:
       JaxRuntimeError: a check failed, outside of traced functions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.experimental import checkify
+      >>> def f(x):
+      ...     checkify.check(x > 0, "x must be positive")
+      ...     return gnp.log(x)
+      ...
+      >>> error, _ = checkify.checkify(f)(-1.0)
+      >>> checkify.check_error(error)
+      Traceback (most recent call last):
+          ...
+      gnomon...JaxRuntimeError: x must be positive (`check` failed)
     """
     if not isinstance(error, Error):
         raise TypeError(f"check_error takes an Error, got {error!r}")

@@ -110,6 +110,12 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
       The pytree of the source, with NumPy arrays.
     Raises:
       ValueError: not exactly one process is the source.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.experimental import multihost_utils
+      >>> multihost_utils.broadcast_one_to_all({"seed": gnp.array(7)})
+      {'seed': np.int32(7)}
     """
     source = process_index() == 0 if is_source is None else bool(is_source)
     sources = np.flatnonzero(_gathered(np.array(source)))
@@ -127,6 +133,10 @@ def sync_global_devices(name: str) -> None:
       name: a name for this call, the same in each process.
     Raises:
       gnomon.errors.DistributedError: a process is gone, or calls something else.
+
+    Example:
+      >>> from gnomon.experimental import multihost_utils
+      >>> multihost_utils.sync_global_devices("the data are written")
     """
     engine: Any = platforms.host_engine()
     if engine is None or process_count() == 1:
@@ -172,6 +182,11 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
       fail_message: the beginning of the error's message.
     Raises:
       AssertionError: the values differ; raised in each process.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.experimental import multihost_utils
+      >>> multihost_utils.assert_equal(gnp.arange(3), "The seeds differ")
     """
     leaves, _ = tree_util.tree_flatten_with_path(in_tree)
     for path, leaf in leaves:
@@ -196,6 +211,16 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
         ``local_inputs``.
     Returns:
       The pytree of arrays over the mesh.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon.experimental import multihost_utils
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> x = gnp.arange(4)
+      >>> spec = gn.sharding.PartitionSpec("x")
+      >>> multihost_utils.host_local_array_to_global_array(x, mesh, spec).shape
+      (4,)
     """
 
     def convert(x: Any, spec: Any) -> Any:
@@ -216,6 +241,16 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
         ``global_inputs``.
     Returns:
       The pytree of arrays over the devices of this process.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon.experimental import multihost_utils
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> x = gnp.arange(4)
+      >>> spec = gn.sharding.PartitionSpec("x")
+      >>> multihost_utils.global_array_to_host_local_array(x, mesh, spec).shape
+      (4,)
     """
     local_mesh = global_mesh.local_mesh
 

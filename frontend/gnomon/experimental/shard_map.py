@@ -30,6 +30,15 @@ def shard_map(
       check_rep: ``check_vma`` of `gnomon.shard_map`.
     Returns:
       A function of whole arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon.experimental.shard_map import shard_map
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> spec = gn.sharding.PartitionSpec("x")
+      >>> shard_map(lambda x: 2 * x, mesh, spec, spec)(gnp.arange(4))
+      Array([0, 2, 4, 6], dtype=int32)
     """
     return current.shard_map(
         f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_rep

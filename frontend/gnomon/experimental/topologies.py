@@ -101,6 +101,11 @@ def make_mesh(
       contiguous_submeshes: must be False.
     Raises:
       ValueError: there are too few devices.
+
+    Example:
+      >>> from gnomon.experimental import topologies
+      >>> topologies.make_mesh(topologies.get_attached_topology(), (1,), ("x",))
+      Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Auto,))
     """
     if contiguous_submeshes:
         raise NotImplementedError("make_mesh: contiguous_submeshes is not supported")

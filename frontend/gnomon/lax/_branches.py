@@ -48,11 +48,22 @@ def switch(
       index: an integer scalar; it is clamped to ``[0, len(branches) - 1]``.
       branches: functions of ``operands`` whose results agree in structure, shapes and dtypes.
       operands: arguments of the branches.
+      operand: the single argument of the branches, as a keyword; an old form.
     Returns:
       The result of ``branches[index](*operands)``. All branches are traced and one is executed.
       If `vmap` maps ``index``, all branches are executed and their results are selected.
     Raises:
       TypeError: the index is not an integer scalar, or the branches' results differ in type.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.switch(1, [lambda x: x + 1, lambda x: x * 10], 5)
+      Array(50, dtype=int32, weak_type=True)
+      >>> lax.switch(7, [lambda x: x + 1, lambda x: x * 10], 5)
+      Array(50, dtype=int32, weak_type=True)
+
+    See also:
+      `cond`
     """
     if operand is not _NOT_GIVEN:
         if operands:
@@ -95,6 +106,8 @@ def cond(
       true_fun, false_fun: functions of ``operands`` whose results agree in structure, shapes and
         dtypes.
       operands: arguments of both.
+      operand: the single argument of both, as a keyword; an old form.
+      linear: ignored.
     Returns:
       The result of the chosen function; see `switch`.
     Raises:

@@ -17,14 +17,17 @@ from gnomon.lax._structural import Shape, expand_dims, ints
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
-    """The common shape that shapes are broadcast to, by NumPy's rules.
+    """The shape that arrays of the given shapes broadcast to, by NumPy's rules.
 
+    Args:
+      shapes: tuples of ints, or ints, which mean one dimension.
     Raises:
       ValueError: the shapes cannot be broadcast together.
       TypeError: an argument is not a shape.
 
     Example:
-      >>> broadcast_shapes((2, 1), (3,))
+      >>> from gnomon import lax
+      >>> lax.broadcast_shapes((2, 1), (3,))
       (2, 3)
     """
     sequences = [s if type(s) is tuple else as_tuple(s) for s in shapes]
@@ -52,6 +55,7 @@ def broadcast(
     Args:
       operand: an array or scalar.
       sizes: sizes of the new dimensions.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: a size is negative.
 
@@ -85,6 +89,7 @@ def broadcast_in_dim(
       operand: an array or scalar.
       shape: the shape of the result.
       broadcast_dimensions: for each dimension of the operand, the matching dimension of the result.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: the dimensions are not increasing, do not exist, or sizes do not fit.
 
@@ -130,7 +135,18 @@ def broadcast_in_dim(
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Add leading dimensions of size one until the array has ``rank`` dimensions."""
+    """Add leading dimensions of size one until an array has ``rank`` dimensions.
+
+    Args:
+      x: an array or scalar.
+      rank: the number of dimensions, at least that of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.broadcast_to_rank(gnp.array([1, 2]), 3).shape
+      (1, 1, 2)
+    """
     x = argument("broadcast_to_rank", x)
     if x.ndim > rank:
         raise ValueError(f"lax.broadcast_to_rank: shape {x.shape} has more than {rank} dimensions")
@@ -138,7 +154,19 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
-    """Broadcast an array, by NumPy's rules, to the shape of another array."""
+    """Broadcast an array, by NumPy's rules, to the shape of another array.
+
+    Args:
+      arr: an array or scalar.
+      like_arr: an array, of which only the shape matters.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.broadcast_like(gnp.array([1, 2]), gnp.zeros((2, 2)))
+      Array([[1, 2],
+             [1, 2]], dtype=int32)
+    """
     x, like = argument("broadcast_like", arr), argument("broadcast_like", like_arr)
     if x.shape == like.shape:
         return x
@@ -155,6 +183,13 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
       reps: the number of repetitions for each dimension.
     Raises:
       TypeError: there is not one number for each dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.tile(gnp.array([[1, 2]]), (2, 2))
+      Array([[1, 2, 1, 2],
+             [1, 2, 1, 2]], dtype=int32)
     """
     x = argument("tile", operand)
     counts = ints("tile", "reps", reps)

@@ -149,6 +149,17 @@ def psum_scatter(
     Raises:
       NameError: the name is not bound.
       ValueError: the size of the dimension does not fit that of the axis.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> x = gnp.array([[1, 2], [10, 20]])
+      >>> gn.vmap(lambda row: lax.psum_scatter(row, "i"), axis_name="i")(x)
+      Array([11, 22], dtype=int32)
+
+    See also:
+      `psum`, `all_gather`
     """
     names = names_of(axis_name)
     groups, sizes = _groups_and_sizes("psum_scatter", axis_name, axis_index_groups)
@@ -199,6 +210,18 @@ def all_to_all(
     Raises:
       NameError: the name is not bound.
       ValueError: the size of ``split_axis`` does not fit that of the named axis.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> x = gnp.array([[1, 2], [3, 4]])
+      >>> gn.vmap(lambda row: lax.all_to_all(row, "i", 0, 0), axis_name="i")(x)
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+
+    See also:
+      `pswapaxes`, `ppermute`
     """
     names = names_of(axis_name)
     groups, sizes = _groups_and_sizes("all_to_all", axis_name, axis_index_groups)
@@ -233,7 +256,28 @@ def pswapaxes(
     *,
     axis_index_groups: Sequence[Sequence[int]] | None = None,
 ) -> Any:
-    """Exchange a mapped axis with the dimension ``axis``, of the same size; see `all_to_all`."""
+    """Exchange a mapped axis with a dimension of the same size.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: a bound name.
+      axis: the dimension of ``x``.
+      axis_index_groups: lists of members of one size; each group communicates separately.
+    Raises:
+      NameError: the name is not bound.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> x = gnp.array([[1, 2], [3, 4]])
+      >>> gn.vmap(lambda row: lax.pswapaxes(row, "i", 0), axis_name="i")(x)
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+
+    See also:
+      `all_to_all`
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -292,10 +336,22 @@ def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
     """The values of other members of a mapped axis: member i gets that of member ``perm[i]``.
 
     Args:
-      x, axis_name: see `ppermute`.
-      perm: a permutation of the members.
+      x: a pytree of arrays.
+      axis_name: a bound name.
+      perm: a permutation of the members; member i gets the value of member ``perm[i]``.
     Raises:
       ValueError: ``perm`` is not a permutation.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> x = gnp.array([10, 20, 30])
+      >>> gn.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(x)
+      Array([30, 10, 20], dtype=int32)
+
+    See also:
+      `ppermute`
     """
     sources = [operator.index(source) for source in perm]
     if sorted(sources) != list(range(len(sources))):
@@ -307,11 +363,20 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
     """The value of one member of a mapped axis, for all members.
 
     Args:
-      x, axis_name: see `ppermute`.
-      source: the member.
+      x: a pytree of arrays.
+      axis_name: a bound name.
+      source: the position of the member whose value all members get.
     Raises:
       NameError: the name is not bound.
       ValueError: there is no such member.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> x = gnp.array([10, 20, 30])
+      >>> gn.vmap(lambda x: lax.pbroadcast(x, "i", source=1), axis_name="i")(x)
+      Array([20, 20, 20], dtype=int32)
     """
     member = operator.index(source)
     size = axis_size(axis_name)
@@ -352,6 +417,21 @@ def ragged_all_to_all(
     Raises:
       NameError: the name is not bound.
       ValueError: the offsets and sizes are not vectors of integers, one per member.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> def f(rows, output, starts, sizes, targets, received):
+      ...     return lax.ragged_all_to_all(
+      ...         rows, output, starts, sizes, targets, received, axis_name="i"
+      ...     )
+      >>> one = gnp.array([[1, 1], [1, 1]])
+      >>> starts, targets = gnp.array([[0, 1], [0, 1]]), gnp.array([[0, 0], [1, 1]])
+      >>> rows, output = gnp.array([[1, 2], [3, 4]]), gnp.zeros((2, 2), int)
+      >>> gn.vmap(f, axis_name="i")(rows, output, starts, one, targets, one)
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
     """
     names = names_of(axis_name)
     _, sizes = _groups_and_sizes("ragged_all_to_all", axis_name, axis_index_groups)

@@ -56,6 +56,17 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     Raises:
       ValueError: ``x`` is in another state, or ``to`` has another value.
       NameError: the name is not bound.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> def f(x):
+      ...     return lax.psum(lax.pcast(x, "x", to="varying"), "x")
+      >>> spec = gn.sharding.PartitionSpec()
+      >>> gn.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec)(gnp.arange(2))
+      Array([0, 1], dtype=int32)
     """
     if isinstance(axis_name, (set, frozenset)):
         raise TypeError(f"{axis_name=} must be a tuple or a str. Got {axis_name}")
@@ -108,7 +119,26 @@ def _state(aval: Any, name: str) -> str:
 
 
 def pvary(x: Any, axis_name: AxisName) -> Any:
-    """`pcast` of ``x`` to varying over mesh axes."""
+    """Cast values to varying over mesh axes: `pcast` with ``to="varying"``.
+
+    Args:
+      x: a pytree of arrays that are the same for all members.
+      axis_name: an axis of the mesh, or a tuple of axes.
+    Returns:
+      The same values.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> mesh = gn.make_mesh((1,), ("x",))
+      >>> spec = gn.sharding.PartitionSpec()
+      >>> sums = gn.shard_map(
+      ...     lambda x: lax.psum(lax.pvary(x, "x"), "x"), mesh=mesh, in_specs=spec, out_specs=spec
+      ... )
+      >>> sums(gnp.arange(2))
+      Array([0, 1], dtype=int32)
+    """
     return pcast(x, axis_name, to="varying")
 
 
@@ -194,7 +224,25 @@ def psum(
 def pmean(
     x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None
 ) -> Any:
-    """The mean of ``x`` over the members of a mapped axis; see `psum`."""
+    """The mean of ``x`` over the members of a mapped axis.
+
+    Args:
+      x: a pytree of arrays; means of integers are floating point numbers.
+      axis_name: a bound name, or a tuple of names.
+      axis_index_groups: lists of members; each group has a mean of its own.
+    Raises:
+      NameError: the name is not bound.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> gn.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(gnp.array([1.0, 5.0, 3.0]))
+      Array([-2.,  2.,  0.], dtype=float32)
+
+    See also:
+      `psum`
+    """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = group_size("pmean", axis_name, axis_index_groups)
     return tree_util.tree_map(lambda leaf: leaf / size, total)
@@ -203,14 +251,50 @@ def pmean(
 def pmax(
     x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None
 ) -> Any:
-    """The largest of ``x`` over the members of a mapped axis; see `psum`."""
+    """The largest of ``x`` over the members of a mapped axis.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: a bound name, or a tuple of names.
+      axis_index_groups: lists of members; each group has a maximum of its own.
+    Raises:
+      NameError: the name is not bound.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> gn.vmap(lambda x: x - lax.pmax(x, "i"), axis_name="i")(gnp.array([1, 5, 3]))
+      Array([-4,  0, -2], dtype=int32)
+
+    See also:
+      `pmin`, `psum`
+    """
     return _reduce("pmax", ops.reduce_max, x, axis_name, axis_index_groups)
 
 
 def pmin(
     x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None
 ) -> Any:
-    """The smallest of ``x`` over the members of a mapped axis; see `psum`."""
+    """The smallest of ``x`` over the members of a mapped axis.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: a bound name, or a tuple of names.
+      axis_index_groups: lists of members; each group has a minimum of its own.
+    Raises:
+      NameError: the name is not bound.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> gn.vmap(lambda x: x - lax.pmin(x, "i"), axis_name="i")(gnp.array([1, 5, 3]))
+      Array([0, 4, 2], dtype=int32)
+
+    See also:
+      `pmax`, `psum`
+    """
     return _reduce("pmin", ops.reduce_min, x, axis_name, axis_index_groups)
 
 
@@ -220,7 +304,21 @@ def pmin(
 def axis_index(axis_name: AxisName) -> Any:
     """The position of the member along a mapped axis, an int32 scalar.
 
-    For a tuple of names, the position in the row-major order of all the axes.
+    Args:
+      axis_name: a bound name; or a tuple of names, for the position in the row-major order of all
+        the axes.
+    Raises:
+      NameError: the name is not bound.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> gn.vmap(lambda x: x + lax.axis_index("i"), axis_name="i")(gnp.array([10, 10, 10]))
+      Array([10, 11, 12], dtype=int32)
+
+    See also:
+      `axis_size`
     """
     position: Any = None
     for name in names_of(axis_name):

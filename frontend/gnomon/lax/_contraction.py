@@ -148,6 +148,7 @@ def dot_general(
       precision: see `Precision`; one value, a pair for the two operands, or a `DotAlgorithm`.
       preferred_element_type: the dtype in which products are summed, which is the dtype of the
         result; by default the dtype that the operands promote to.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array: batch dimensions first, then the others of ``lhs``, then the others of ``rhs``.
     Raises:
@@ -320,6 +321,7 @@ def dot(
     Args:
       lhs, rhs: arrays of one or two dimensions (any with ``dimension_numbers``).
       dimension_numbers, precision, preferred_element_type: see `dot_general`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the shapes do not fit, and there are no dimension numbers.
 
@@ -347,10 +349,26 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
-    """Products of stacks of matrices: all dimensions but the last two are batch dimensions.
+    """The products of stacks of matrices, whose leading dimensions are equal.
 
+    Args:
+      lhs: an array ``[..., n, k]`` of at least two dimensions.
+      rhs: an array ``[..., k, m]`` of the same dtype and rank; nothing is broadcast.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+    Returns:
+      An array ``[..., n, m]``.
     Raises:
       ValueError: the ranks differ, or are below two.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.batch_matmul(gnp.ones((5, 2, 3)), gnp.ones((5, 3, 4))).shape
+      (5, 2, 4)
+
+    See also:
+      `dot_general`, `gnomon.numpy.matmul`
     """
     x, y = argument("batch_matmul", lhs, 0), argument("batch_matmul", rhs, 1)
     if min(x.ndim, y.ndim) < 2:

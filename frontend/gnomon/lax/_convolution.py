@@ -79,6 +79,7 @@ def conv_general_dilated(
       precision: see `Precision`.
       preferred_element_type: the dtype of the sums and of the result; by default that of the
         operands.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array with dimensions as ``dimension_numbers`` says.
     Raises:
@@ -190,8 +191,25 @@ def conv(
     """A convolution of ``[batch, feature, *spatial]`` by ``[out, in, *spatial]``.
 
     Args:
-      lhs, rhs, window_strides, padding, precision, preferred_element_type: see
-        `conv_general_dilated`.
+      lhs: the input, an array ``[batch, feature, *spatial]``.
+      rhs: the kernel, an array ``[out, in, *spatial]`` of the same dtype.
+      window_strides: the stride of the window in each spatial dimension.
+      padding: "SAME" or "VALID".
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.conv(gnp.ones((1, 1, 4, 4)), gnp.ones((2, 1, 3, 3)), (1, 1), "VALID").shape
+      (1, 2, 2, 2)
+      >>> lax.conv(gnp.ones((1, 1, 4, 4)), gnp.ones((2, 1, 3, 3)), (2, 2), "SAME").shape
+      (1, 2, 2, 2)
+
+    See also:
+      `conv_general_dilated`, `conv_with_general_padding`
     """
     return conv_general_dilated(
         lhs,
@@ -213,7 +231,30 @@ def conv_with_general_padding(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """`conv` with any padding, and with dilation."""
+    """A convolution in canonical order with any padding and dilation.
+
+    Args:
+      lhs: the input, an array ``[batch, feature, *spatial]``.
+      rhs: the kernel, an array ``[out, in, *spatial]`` of the same dtype.
+      window_strides: the stride of the window in each spatial dimension.
+      padding: "SAME", "VALID", or a pair of pads for each spatial dimension.
+      lhs_dilation, rhs_dilation: the distance of neighbours in input and kernel for each spatial
+        dimension; None means 1.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> x, kernel = gnp.ones((1, 1, 6)), gnp.ones((1, 1, 3))
+      >>> lax.conv_with_general_padding(x, kernel, (1,), [(0, 0)], None, (2,))
+      Array([[[3., 3.]]], dtype=float32)
+
+    See also:
+      `conv`, `conv_general_dilated`
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -258,6 +299,8 @@ def conv_transpose(
         `conv_general_dilated`.
       transpose_kernel: reverse the kernel and exchange its features. The result is then the
         gradient of the convolution with the same kernel.
+      use_consistent_padding: whether pairs in ``padding`` are the padding of the convolution that
+        is transposed.
     Raises:
       ValueError: there are four or more spatial dimensions and no dimension numbers.
       TypeError, ValueError: see `conv_general_dilated`.

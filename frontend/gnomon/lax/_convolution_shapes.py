@@ -80,10 +80,21 @@ def conv_dimension_numbers(
 
 
 def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[Shape, Shape, Shape]:
-    """The specs of three strings, with spatial dimensions in the order of the middle string.
+    """The dimension orders of input, kernel and output, from three strings.
 
+    Args:
+      dimension_numbers: three strings such as ``("NHWC", "HWIO", "NHWC")``; the spatial letters of
+        all are in the order of the kernel's.
+    Returns:
+      Three tuples: the positions of batch and feature, of output and input feature, and again of
+      batch and feature; each is followed by the positions of the spatial dimensions.
     Raises:
       TypeError: a letter is missing or doubled, or the spatial letters differ.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+      ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     """
     lhs, rhs, out = dimension_numbers
     pairs = ((lhs, "NC"), (rhs, "OI"), (out, "NC"))
@@ -181,14 +192,21 @@ def conv_shape_tuple(
     pads: str | Sequence[tuple[int, int]],
     batch_group_count: int = 1,
 ) -> Shape:
-    """The shape of a convolution's result, all shapes in canonical order.
+    """The shape of a convolution's result, with all shapes in canonical order.
 
+    Args:
+      lhs_shape: the input's shape, ``(batch, feature, *spatial)``.
+      rhs_shape: the kernel's shape, ``(out, in, *spatial)``.
+      strides: the stride in each spatial dimension.
+      pads: "SAME", "VALID", or a pair of pads for each spatial dimension.
+      batch_group_count: the number of groups that the batch is divided into.
     Raises:
       TypeError: the number of pads does not fit.
       ValueError: a negative pad removes more elements than there are.
 
     Example:
-      >>> conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (1, 1), "VALID")
+      >>> from gnomon import lax
+      >>> lax.conv_shape_tuple((1, 3, 8, 8), (4, 3, 3, 3), (1, 1), "VALID")
       (1, 4, 6, 6)
     """
     sizes, windows = tuple(lhs_shape[2:]), tuple(rhs_shape[2:])
@@ -224,9 +242,16 @@ def conv_general_shape_tuple(
 ) -> Shape:
     """The shape of the result of `conv_general_dilated` without dilation and groups.
 
+    Args:
+      lhs_shape, rhs_shape: the shapes of input and kernel.
+      window_strides: the stride in each spatial dimension.
+      padding: "SAME", "VALID", or a pair of pads for each spatial dimension.
+      dimension_numbers: three strings; see `conv_general_permutations`.
+
     Example:
+      >>> from gnomon import lax
       >>> numbers = ("NHWC", "HWIO", "NHWC")
-      >>> conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", numbers)
+      >>> lax.conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", numbers)
       (1, 4, 4, 4)
     """
     lhs, rhs, out = conv_general_permutations(dimension_numbers)
@@ -245,9 +270,16 @@ def conv_transpose_shape_tuple(
 ) -> Shape:
     """The shape of the result of `conv_transpose`.
 
+    Args:
+      lhs_shape, rhs_shape: the shapes of input and kernel.
+      window_strides: the stride in each spatial dimension, by which the result grows.
+      padding: "SAME", "VALID", or a pair of pads for each spatial dimension.
+      dimension_numbers: three strings; see `conv_general_permutations`.
+
     Example:
+      >>> from gnomon import lax
       >>> numbers = ("NHWC", "HWIO", "NHWC")
-      >>> conv_transpose_shape_tuple((1, 4, 4, 3), (3, 3, 3, 5), (2, 2), "SAME", numbers)
+      >>> lax.conv_transpose_shape_tuple((1, 4, 4, 3), (3, 3, 3, 5), (2, 2), "SAME", numbers)
       (1, 8, 8, 5)
     """
     lhs, rhs, out = conv_general_permutations(dimension_numbers)

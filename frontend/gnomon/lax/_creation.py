@@ -188,6 +188,12 @@ def full_like(
       dtype, shape: replace those of ``x``.
       sharding: the sharding of the result, or a spec of the mesh that is set. By default that
         of ``x``, if the result has the same shape and ``x`` is committed.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.full_like(gnp.array([1.0, 2.0]), 7)
+      Array([7., 7.], dtype=float32)
     """
     if sharding is not None:
         return with_out_sharding(
@@ -222,7 +228,19 @@ def _placed_like(made: Array, x: Array) -> Array:
 
 
 def empty(shape: ShapeLike, dtype: DTypeLike, *, out_sharding: OutSharding | None = None) -> Array:
-    """An array of unspecified values (they are zeros, but do not rely on it)."""
+    """An array of unspecified values (they are zeros, but do not rely on it).
+
+    Args:
+      shape: an int or a tuple of ints.
+      dtype: the dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.empty((2, 3), gnp.float32).shape
+      (2, 3)
+    """
     if out_sharding is not None:
         return with_out_sharding("lax.empty", out_sharding, lambda: empty(shape, dtype))
     return full(shape, 0, dtype)
@@ -255,6 +273,16 @@ def broadcasted_iota(
     Raises:
       TypeError: the dtype is bool, or a size is negative.
       ValueError: there is no such dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.broadcasted_iota(gnp.int32, (2, 3), 1)
+      Array([[0, 1, 2],
+             [0, 1, 2]], dtype=int32)
+
+    See also:
+      `iota`
     """
     if out_sharding is not None:
         return with_out_sharding(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
 from gnomon._diagnostics.errors import GnomonTypeError
+from gnomon._examples import example_section
 from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, SIGNED, is_complex, is_integer
@@ -63,7 +64,7 @@ def _document(function: Any, name: str, summary: str, arguments: str, dtypes: Dt
       An array of the operands' shape.
     Raises:
       TypeError: the dtype is not one of {describe_dtypes(dtypes)}, or an argument is not an array.
-    """
+    """ + example_section("lax", name)
     return function
 
 
@@ -73,7 +74,7 @@ def _unary(name: str, op: str, dtypes: Dtypes, summary: str) -> Unary:
         accept(name, x, dtypes)
         return bind(getattr(ops, op), x)
 
-    arguments = "      x: an array or scalar."
+    arguments = f"      x: an array or scalar ({describe_dtypes(dtypes)})."
     return _document(function, name, summary, arguments, dtypes)
 
 
@@ -87,7 +88,7 @@ def _with_accuracy(name: str, summary: str, dtypes: Dtypes = FLOAT_OR_COMPLEX) -
         return bind(getattr(ops, name), x)
 
     arguments = (
-        "      x: an array or scalar.\n"
+        f"      x: an array or scalar ({describe_dtypes(dtypes)}).\n"
         "      accuracy: None, a `lax.AccuracyMode` or a `lax.Tolerance`; it changes no result."
     )
     return _document(function, name, summary, arguments, dtypes)
@@ -109,8 +110,8 @@ def _binary(name: str, op: str, dtypes: Dtypes, summary: str) -> Binary:
         return _of_two(name, op, dtypes, x, y)
 
     arguments = (
-        "      x, y: arrays or scalars of one dtype. Shapes are equal, or one is a scalar's,\n"
-        "        or ranks are equal and sizes are equal or one."
+        f"      x, y: arrays or scalars of one dtype ({describe_dtypes(dtypes)}).\n"
+        "        Shapes are equal, or one is a scalar's, or ranks are equal and sizes equal or one."
     )
     return _document(function, name, summary, arguments, dtypes)
 
@@ -204,6 +205,12 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
       An array of the operands' shape.
     Raises:
       TypeError: the dtypes are not equal, or bool, or an argument is not an array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.mul(gnp.array([1, 2]), gnp.array([10, 20]))
+      Array([10, 40], dtype=int32)
     """
     if out_dtype is not None:
         x, y = argument("mul", x, 0), argument("mul", y, 1)
@@ -262,32 +269,103 @@ shift_right_logical = _binary(
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise next representable number after ``x1`` towards ``x2`` (floating point)."""
+    """The next representable number after ``x1`` in the direction of ``x2``, elementwise.
+
+    Args:
+      x1, x2: arrays or scalars of one floating dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.nextafter(gnp.array([0.0, 1.0]), 2.0)
+      Array([1.4012985e-45, 1.0000001e+00], dtype=float32)
+    """
     return _of_two("nextafter", "nextafter", FLOAT, x1, x2)
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise derivative of order ``m`` of `digamma` at ``x``; both are floating."""
+    """The derivative of order ``m`` of `digamma`, elementwise.
+
+    Args:
+      m, x: arrays or scalars of one floating dtype; ``m`` holds integers that are not negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.polygamma(1.0, gnp.array([1.0, 2.0])).round(4)
+      Array([1.6449, 0.6449], dtype=float32)
+    """
     return _of_two("polygamma", "polygamma", FLOAT, m, x)
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """Elementwise Hurwitz zeta function of ``x`` at ``q``; both are floating."""
+    """The Hurwitz zeta function, the sum of ``(q + k) ** -x`` over k from 0, elementwise.
+
+    Args:
+      x: an array or scalar of a floating dtype, greater than 1.
+      q: an array or scalar of the same dtype; 1 gives Riemann's function.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.zeta(2.0, gnp.array([1.0, 2.0])).round(4)
+      Array([1.6449, 0.6449], dtype=float32)
+    """
     return _of_two("zeta", "zeta", FLOAT, x, q)
 
 
 def igamma(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise regularized lower incomplete gamma function P(a, x); both are floating."""
+    """The regularized lower incomplete gamma function P(a, x), elementwise.
+
+    Args:
+      a, x: arrays or scalars of one floating dtype; ``a`` is positive, ``x`` not negative.
+    Returns:
+      An array of numbers in [0, 1].
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.igamma(2.0, gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([0.    , 0.2642, 0.9995], dtype=float32)
+
+    See also:
+      `igammac`
+    """
     return _of_two("igamma", "igamma", FLOAT, a, x)
 
 
 def igammac(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise regularized upper incomplete gamma function 1 - P(a, x); both are floating."""
+    """The regularized upper incomplete gamma function 1 - P(a, x), elementwise.
+
+    Args:
+      a, x: arrays or scalars of one floating dtype; ``a`` is positive, ``x`` not negative.
+    Returns:
+      An array of numbers in [0, 1], accurate also where they are tiny.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.igammac(2.0, gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([1.000e+00, 7.358e-01, 5.000e-04], dtype=float32)
+
+    See also:
+      `igamma`
+    """
     return _of_two("igammac", "igammac", FLOAT, a, x)
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """Elementwise derivative of `igamma` by ``a``; both are floating."""
+    """The derivative of `igamma` by its first argument, elementwise.
+
+    Args:
+      a, x: arrays or scalars of one floating dtype; ``a`` is positive, ``x`` not negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.igamma_grad_a(2.0, gnp.array([1.0])).round(4)
+      Array([-0.2762], dtype=float32)
+    """
     return _of_two("igamma_grad_a", "igamma_grad_a", FLOAT, a, x)
 
 
@@ -325,6 +403,17 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
       An array of the shape and dtype of ``x``.
     Raises:
       TypeError: ``x`` is not floating point.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.round(gnp.array([0.5, 2.5, -0.5]))
+      Array([ 1.,  3., -1.], dtype=float32)
+      >>> lax.round(gnp.array([0.5, 2.5]), lax.RoundingMethod.TO_NEAREST_EVEN)
+      Array([0., 2.], dtype=float32)
+
+    See also:
+      `gnomon.numpy.round`, which rounds halves to even
     """
     x = argument("round", x)
     accept("round", x, FLOAT)
@@ -333,7 +422,17 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """Elementwise reciprocal :math:`1 / x` of a floating point or complex array."""
+    """The reciprocal :math:`1 / x`, elementwise.
+
+    Args:
+      x: a floating point or complex array or scalar.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.reciprocal(gnp.array([2.0, 0.0]))
+      Array([0.5, inf], dtype=float32)
+    """
     x = argument("reciprocal", x)
     accept("reciprocal", x, FLOAT_OR_COMPLEX)
     return integer_pow(x, -1)
@@ -346,6 +445,12 @@ def conj(x: ArrayLike) -> Array:
       x: a complex array, or one of float32 or float64, which becomes complex.
     Raises:
       TypeError: ``x`` has another dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.conj(gnp.array([1 + 2j]))
+      Array([1.-2.j], dtype=complex64)
     """
     x = argument("conj", x)
     accept("conj", x, COMPLEX_ONLY | PARTS)
@@ -363,6 +468,17 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
       y: a Python integer; negative only where ``x`` is floating point or complex.
     Raises:
       TypeError: a negative power of integers, or ``y`` is not an integer.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.integer_pow(gnp.array([2, 3]), 3)
+      Array([ 8, 27], dtype=int32)
+      >>> lax.integer_pow(gnp.array([2.0, 4.0]), -1)
+      Array([0.5 , 0.25], dtype=float32)
+
+    See also:
+      `pow`
     """
     x = argument("integer_pow", x)
     accept("integer_pow", x, NUMBER)
@@ -390,6 +506,17 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
       An array of the dtype of ``x``.
     Raises:
       TypeError: ``x`` is an array of integers, or the dtypes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.pow(gnp.array([2.0, 9.0]), 0.5).round(4)
+      Array([1.4142, 3.    ], dtype=float32)
+      >>> lax.pow(gnp.array([2.0, 9.0]), gnp.array([3, 2]))
+      Array([ 8., 81.], dtype=float32)
+
+    See also:
+      `integer_pow`
     """
     base, exponent = argument("pow", x, 0), argument("pow", y, 1)
     accept("pow", base, FLOAT_OR_COMPLEX, 0)
@@ -405,6 +532,12 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Args:
       x, y: integer arrays of one dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.mulhi(gnp.array([2**30]), gnp.array([8]))
+      Array([2], dtype=int32)
     """
     x, y = argument("mulhi", x, 0), argument("mulhi", y, 1)
     accept("mulhi", x, INTEGERS, 0)
@@ -420,6 +553,12 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
       operand: a floating point array.
       exponent_bits: bits of the exponent, at least 1.
       mantissa_bits: bits of the mantissa, at least 0.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.reduce_precision(gnp.array([1.001, 3.14159]), exponent_bits=8, mantissa_bits=7)
+      Array([1.      , 3.140625], dtype=float32)
     """
     x = argument("reduce_precision", operand)
     accept("reduce_precision", x, FLOAT)
@@ -450,6 +589,12 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
       An array of the operands' shape; nan where an operand is out of range.
     Raises:
       TypeError: the dtypes differ, or are not floating point.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.betainc(2.0, 3.0, gnp.array([0.0, 0.5, 1.0])).round(4)
+      Array([0.    , 0.6875, 1.    ], dtype=float32)
     """
     operands = [argument("betainc", v, i) for i, v in enumerate((a, b, x))]
     for i, operand in enumerate(operands):

@@ -186,6 +186,7 @@ def reduce(
       computation: takes two such structures of scalars and returns one. It must be associative.
       dimensions: the dimensions to reduce; distinct and not negative. If there are none, the
         operands are returned.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       The structure of arrays without those dimensions. A reduction over no elements gives the
       initial values.
@@ -296,7 +297,20 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The shape of the result of `reduce_window`."""
+    """The shape of the result of `reduce_window`.
+
+    Args:
+      operand_shape: the shape of the operand.
+      window_dimensions, window_strides: the window's size and stride in each dimension.
+      padding: a pair of pads for each dimension.
+      base_dilation, window_dilation: the distance of neighbours in operand and window; None means
+        1.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.reduce_window_shape_tuple((8, 8), (2, 2), (2, 2), [(0, 0), (0, 0)])
+      (4, 4)
+    """
     return window_shape(
         operand_shape,
         **_window_parameters(

@@ -140,6 +140,12 @@ def platform_dependent(
       per_platform: functions by platform: ``cpu=``, ``cuda=``, ``tpu=``.
     Raises:
       NotImplementedError: there is no function for this platform and no default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.platform_dependent(gnp.array(2.0), cpu=lambda x: x + 1, default=lambda x: x * 10)
+      Array(3., dtype=float32, weak_type=True)
     """
     platform = platform_of(tree_util.tree_leaves(args), "platform_dependent")
     chosen = per_platform.get(platform, default)

@@ -63,6 +63,7 @@ def custom_root(
         and auxiliary data. It may use Python loops or `lax.while_loop`.
       tangent_solve: ``tangent_solve(g, y)`` solves ``g(x) = y`` for a linear ``g``; for scalars
         ``lambda g, y: y / g(1.0)``.
+      has_aux: whether ``solve`` returns a pair of the root and auxiliary data.
     Returns:
       The result of ``solve``.
     Raises:
@@ -129,6 +130,7 @@ def custom_linear_solve(
         of ``x`` and auxiliary data.
       transpose_solve: like ``solve``, for the transposed map; needed for reverse mode.
       symmetric: a promise that the map is its own transpose; ``solve`` is then used for both.
+      has_aux: whether ``solve`` returns a pair of the solution and auxiliary data.
     Returns:
       The result of ``solve``.
     Raises:

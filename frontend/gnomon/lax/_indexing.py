@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._examples import example_section
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.contract import Op, TypeRuleError
 from gnomon.dialects.emit import ops
@@ -160,6 +161,18 @@ def gather(
     Raises:
       TypeError: dimension numbers do not fit the shapes.
       ValueError: indices are not integers, or the mode is unknown.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
+      >>> x = gnp.array([[1, 2], [3, 4], [5, 6]])
+      >>> lax.gather(x, gnp.array([[2], [0]]), numbers, slice_sizes=(1, 2))
+      Array([[5, 6],
+             [1, 2]], dtype=int32)
+
+    See also:
+      `gnomon.numpy.take`, and indexing with ``x[...]``
     """
     x, rows = argument("gather", operand), _index_rows("gather", start_indices)
     chosen = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
@@ -244,7 +257,7 @@ def _scatter(name: str, dtypes: Dtypes, summary: str) -> _Scatter:
     Raises:
       TypeError: dtypes differ, or dimension numbers do not fit the shapes.
       ValueError: indices are not integers, or unknown mode.
-    """
+    """ + example_section("lax", name)
     return function
 
 
@@ -277,7 +290,26 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Subtract windows from an array at computed positions; for arguments see `scatter_add`."""
+    """Subtract windows from an array at computed positions; overlaps add up.
+
+    Args:
+      operand: an array.
+      scatter_indices: integers; the last dimension holds the index rows.
+      updates: the windows, of the operand's dtype.
+      dimension_numbers: see `ScatterDimensionNumbers`.
+      indices_are_sorted, unique_indices: promises that a backend may use.
+      mode: see `GatherScatterMode`; None means ``"drop"``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+      >>> lax.scatter_sub(gnp.zeros(3), gnp.array([[1], [1]]), gnp.array([7.0, 8.0]), numbers)
+      Array([  0., -15.,   0.], dtype=float32)
+
+    See also:
+      `scatter_add`
+    """
     new = argument("scatter_sub", updates, 2)
     accept("scatter_sub", new, NUMBER, 2)
     return scatter_add(
@@ -300,6 +332,16 @@ def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Arra
       axes: the dimensions that ``idxs`` index.
     Returns:
       An array of shape (n, remaining dimensions).
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> x = gnp.array([[1, 2, 3], [4, 5, 6]])
+      >>> lax.index_take(x, (gnp.array([1, 0]), gnp.array([2, 0])), axes=(0, 1))
+      Array([6, 1], dtype=int32)
+
+    See also:
+      `gnomon.numpy.take`
     """
     x = argument("index_take", src)
     dims = ints("index_take", "axes", axes)

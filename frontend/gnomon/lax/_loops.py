@@ -126,6 +126,22 @@ def scan(
     Raises:
       TypeError: the carry changes its structure, shape or dtype, or ``f`` does not return a pair.
       ValueError: leading sizes differ, or the length is not known.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> def step(total, x):
+      ...     return total + x, 10 * total
+      >>> total, outputs = lax.scan(step, gnp.array(0), gnp.array([1, 2, 3]))
+      >>> total
+      Array(6, dtype=int32)
+      >>> outputs
+      Array([ 0, 10, 30], dtype=int32, weak_type=True)
+      >>> lax.scan(lambda x, _: (2 * x, None), 1, length=5)[0]
+      Array(32, dtype=int32, weak_type=True)
+
+    See also:
+      `fori_loop`, `map`, `associative_scan`
     """
     check_callable(f, "scan")
     carry, carry_tree = leaves_of(init, "scan's init")
@@ -301,6 +317,14 @@ def while_loop(
       bounds.
     Raises:
       TypeError: the condition is not a boolean scalar, or the carry changes its type.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 3)
+      Array(192, dtype=int32, weak_type=True)
+
+    See also:
+      `fori_loop`, `scan`
     """
     check_callable(cond_fun, "while_loop")
     check_callable(body_fun, "while_loop")
@@ -375,6 +399,17 @@ def fori_loop(
       The last value.
     Raises:
       TypeError: the bounds are not integers of one dtype, or the value changes its type.
+
+    Example:
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> lax.fori_loop(0, 4, lambda i, total: total + i, 0)
+      Array(6, dtype=int32, weak_type=True)
+      >>> gn.grad(lambda x: lax.fori_loop(0, 3, lambda i, y: y * x, 1.0))(2.0)
+      Array(12., dtype=float32, weak_type=True)
+
+    See also:
+      `scan`, `while_loop`
     """
     check_callable(body_fun, "fori_loop")
     bounds = [as_operand(lower), as_operand(upper)]
@@ -435,6 +470,15 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
       batch_size: the number of slices that `vmap` processes at once; None and 0 mean one by one.
     Raises:
       ValueError: leading sizes differ, or there are no arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.map(lambda x: x**2, gnp.arange(4))
+      Array([0, 1, 4, 9], dtype=int32)
+
+    See also:
+      `gnomon.vmap`, which computes all slices at once; `scan`
     """
     if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]

@@ -67,7 +67,25 @@ def bind_over(op: Op, names: tuple[str, ...], operand: Any, **params: Any) -> An
 
 
 def axis_size(axis_name: AxisName) -> int:
-    """The size of a mapped axis, or the product of the sizes of several axes."""
+    """The size of a mapped axis, or the product of the sizes of several axes.
+
+    Args:
+      axis_name: a bound name, or a tuple of names.
+    Returns:
+      A Python int.
+    Raises:
+      NameError: the name is not bound.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> gn.vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(gnp.array([4.0, 8.0]))
+      Array([2., 4.], dtype=float32)
+
+    See also:
+      `axis_index`
+    """
     return math.prod(sizes_of(names_of(axis_name)))
 
 

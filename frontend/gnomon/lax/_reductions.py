@@ -14,6 +14,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._config.current import config
+from gnomon._examples import example_section
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import exceeds
@@ -85,12 +86,14 @@ def _reduction(name: str, dtypes: Dtypes, summary: str, empty: str) -> _Reductio
     Args:
       operand: an array.
       axes: the dimensions to reduce; distinct and not negative.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
-      An array of the operand's dtype without those dimensions; over no elements {empty}.
+      An array of the operand's dtype without those dimensions. The result over no elements
+      is {empty}.
     Raises:
       TypeError: the dtype is not one of {describe_dtypes(dtypes)}.
       ValueError: an axis does not exist, or is named twice.
-    """
+    """ + example_section("lax", name)
     return function
 
 
@@ -145,7 +148,7 @@ def _arg_reduction(name: str, extreme: str) -> _ArgReduction:
       TypeError: the dtype is complex, or ``index_dtype`` is not an integer dtype.
       ValueError: there is no such axis, or it is of size zero, or ``index_dtype`` is too narrow for
         its size.
-    """
+    """ + example_section("lax", name)
     return function
 
 
@@ -177,7 +180,7 @@ def _cumulative(name: str, dtypes: Dtypes, summary: str) -> _Cumulative:
     Raises:
       TypeError: the dtype is not one of {describe_dtypes(dtypes)}.
       ValueError: there is no such axis.
-    """
+    """ + example_section("lax", name)
     return function
 
 

@@ -16,11 +16,21 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """Elementwise ``x`` limited to the interval [min, max].
 
     Args:
-      min, max: arrays of the shape of ``x``, or scalars.
+      min: the lower bound, an array of the shape of ``x`` or a scalar.
       x: an array. All three have one dtype. Complex numbers are ordered by their real parts, then
         by their imaginary parts.
+      max: the upper bound, like ``min``; it wins where it is below ``min``.
     Raises:
       TypeError: dtypes differ, or a bound has another shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.clamp(0, gnp.array([-1, 3, 12]), 10)
+      Array([ 0,  3, 10], dtype=int32)
+
+    See also:
+      `gnomon.numpy.clip`, which promotes and broadcasts
     """
     low, x, high = (argument("clamp", v, i) for i, v in enumerate((min, x, max)))
     same_dtype("clamp", (low, x, high))
@@ -64,6 +74,17 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     Raises:
       TypeError: shapes or dtypes differ, or there are too many cases for a bool.
       ValueError: there are no cases.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.select_n(gnp.array([True, False]), gnp.array([1, 2]), gnp.array([10, 20]))
+      Array([10,  2], dtype=int32)
+      >>> lax.select_n(gnp.array([2, 0]), gnp.array([1, 2]), gnp.array([3, 4]), gnp.array([5, 6]))
+      Array([5, 2], dtype=int32)
+
+    See also:
+      `select`, whose first case is for True
     """
     if not cases:
         raise ValueError("lax.select_n must have at least one case")

@@ -97,11 +97,20 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 
     Args:
       operand: an array.
-      index: a Python integer; negative ones count from the end.
-      axis: which dimension.
-      keepdims: keep it, with size one.
+      index: a Python int; negative ones count from the end.
+      axis: the dimension to index.
+      keepdims: keep the dimension, with size one.
     Raises:
       IndexError: the index is out of bounds.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.index_in_dim(gnp.array([[1, 2], [3, 4]]), -1, keepdims=False)
+      Array([3, 4], dtype=int32)
+
+    See also:
+      `dynamic_index_in_dim` for traced indices
     """
     x = argument("index_in_dim", operand)
     axis = canonical_axis(axis, x.ndim)
@@ -266,7 +275,26 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """`dynamic_slice` along one dimension."""
+    """A slice of fixed size along one dimension, from a start that may be traced.
+
+    Args:
+      operand: an array.
+      start_index: an integer scalar; it is clamped so that the slice lies inside of ``operand``.
+      slice_size: the size of the slice, a Python int.
+      axis: the dimension to slice.
+      allow_negative_indices: whether negative starts count from the end.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.dynamic_slice_in_dim(gnp.arange(5), 1, 2)
+      Array([1, 2], dtype=int32)
+      >>> lax.dynamic_slice_in_dim(gnp.arange(5), 4, 2)
+      Array([3, 4], dtype=int32)
+
+    See also:
+      `dynamic_slice`, `slice_in_dim`
+    """
     x = argument("dynamic_slice_in_dim", operand)
     axis = canonical_axis(axis, x.ndim)
     starts: list[Any] = [0] * x.ndim
@@ -291,9 +319,21 @@ def dynamic_index_in_dim(
 
     Args:
       operand: an array.
-      index: an integer scalar.
-      axis: which dimension.
-      keepdims: keep it, with size one.
+      index: an integer scalar, which may be traced; it is clamped to the bounds.
+      axis: the dimension to index.
+      keepdims: keep the dimension, with size one.
+      allow_negative_indices: whether negative indices count from the end.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.dynamic_index_in_dim(gnp.array([[1, 2], [3, 4]]), 1, keepdims=False)
+      Array([3, 4], dtype=int32)
+      >>> lax.dynamic_index_in_dim(gnp.array([[1, 2], [3, 4]]), 7, keepdims=False)
+      Array([3, 4], dtype=int32)
+
+    See also:
+      `dynamic_slice`, `index_in_dim`
     """
     x = argument("dynamic_index_in_dim", operand)
     result = dynamic_slice_in_dim(x, index, 1, axis, allow_negative_indices=allow_negative_indices)
@@ -347,7 +387,26 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """`dynamic_update_slice` along one dimension."""
+    """Replace a slice along one dimension, from a start that may be traced.
+
+    Args:
+      operand: an array.
+      update: the new slice, an array of the same rank and dtype.
+      start_index: an integer scalar; it is clamped so that the slice lies inside of ``operand``.
+      axis: the dimension to index.
+      allow_negative_indices: whether negative starts count from the end.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.dynamic_update_slice_in_dim(gnp.zeros(4), gnp.ones(2), 1, axis=0)
+      Array([0., 1., 1., 0.], dtype=float32)
+      >>> lax.dynamic_update_slice_in_dim(gnp.zeros(4), gnp.ones(2), 3, axis=0)
+      Array([0., 0., 1., 1.], dtype=float32)
+
+    See also:
+      `dynamic_update_slice`
+    """
     x = argument("dynamic_update_slice_in_dim", operand)
     axis = canonical_axis(axis, x.ndim)
     starts: list[Any] = [0] * x.ndim
@@ -371,8 +430,19 @@ def dynamic_update_index_in_dim(
     Args:
       operand: an array.
       update: the new slice, with that dimension of size one or without it.
-      index: an integer scalar; it is clamped to the bounds.
-      axis: which dimension.
+      index: an integer scalar, which may be traced; it is clamped to the bounds.
+      axis: the dimension to index.
+      allow_negative_indices: whether negative indices count from the end.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.dynamic_update_index_in_dim(gnp.zeros((2, 3)), gnp.ones(3), 1, axis=0)
+      Array([[0., 0., 0.],
+             [1., 1., 1.]], dtype=float32)
+
+    See also:
+      `dynamic_update_slice`
     """
     x = argument("dynamic_update_index_in_dim", operand)
     new = argument("dynamic_update_index_in_dim", update)

@@ -77,7 +77,25 @@ def sort(
 def sort_key_val(
     keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
-    """Sort ``keys`` along a dimension, and permute ``values`` in the same way; see `sort`."""
+    """Sort keys along a dimension, and permute values in the same way.
+
+    Args:
+      keys: an array.
+      values: an array of the shape of ``keys``.
+      dimension: the dimension to sort along.
+      is_stable: whether values of equal keys keep their order.
+    Returns:
+      The sorted keys and the permuted values.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.sort_key_val(gnp.array([3, 1, 2]), gnp.array([30, 10, 20]))
+      (Array([1, 2, 3], dtype=int32), Array([10, 20, 30], dtype=int32))
+
+    See also:
+      `sort`
+    """
     first, second = sort((keys, values), dimension, is_stable)
     return first, second
 
@@ -164,6 +182,15 @@ def approx_max_k(
       recall_target: the fraction of the true largest elements that an approximation must find.
       reduction_input_size_override: ignored, since the result is exact.
       aggregate_to_topk: must be True.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.approx_max_k(gnp.array([3.0, 9.0, 1.0, 7.0]), 2)
+      (Array([9., 7.], dtype=float32), Array([1, 3], dtype=int32))
+
+    See also:
+      `approx_min_k`, `top_k`
     """
     return _approximate(
         "approx_max_k", operand, k, reduction_dimension, recall_target, aggregate_to_topk, 1
@@ -178,7 +205,24 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
-    """The ``k`` smallest elements along a dimension, ascending; see `approx_max_k`."""
+    """The ``k`` smallest elements along a dimension, ascending, and their indices; exact.
+
+    Args:
+      operand: an array of floating dtype.
+      k, reduction_dimension: as ``k`` and ``axis`` of `top_k`.
+      recall_target: the fraction of the true smallest elements that an approximation must find.
+      reduction_input_size_override: ignored, since the result is exact.
+      aggregate_to_topk: must be True.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.approx_min_k(gnp.array([3.0, 9.0, 1.0, 7.0]), 2)
+      (Array([1., 3.], dtype=float32), Array([2, 0], dtype=int32))
+
+    See also:
+      `approx_max_k`
+    """
     return _approximate(
         "approx_min_k", operand, k, reduction_dimension, recall_target, aggregate_to_topk, -1
     )

@@ -64,6 +64,7 @@ def reshape(
       operand: an array or scalar.
       new_sizes: the new shape.
       dimensions: the order of the operand's dimensions in which its elements are read.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: the shape has another number of elements or a negative size, or ``dimensions`` is
         not a permutation.
@@ -106,6 +107,15 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
       dimensions: the dimensions to remove; negative ones count from the back.
     Raises:
       ValueError: a dimension is not of size one, does not exist, or is named twice.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.squeeze(gnp.zeros((1, 3, 1)), (0,)).shape
+      (3, 1)
+
+    See also:
+      `expand_dims`
     """
     x = argument("squeeze", array)
     dims = _unique_axes("squeeze", dimensions, x.ndim)
@@ -129,6 +139,15 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
       dimensions: their positions in the result; negative ones count from the end.
     Raises:
       ValueError: a dimension does not exist in the result, or is named twice.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.expand_dims(gnp.array([1, 2]), (0, 2)).shape
+      (1, 2, 1)
+
+    See also:
+      `squeeze`
     """
     x = argument("expand_dims", array)
     count = len(set(dimensions))
@@ -156,6 +175,17 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
       operand: an array.
       start_dimension, stop_dimension: the first dimension, and the one after the last (by default
         all that follow); negative ones count from the back.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.collapse(gnp.zeros((2, 3, 4)), 1).shape
+      (2, 12)
+      >>> lax.collapse(gnp.zeros((2, 3, 4)), 0, 2).shape
+      (6, 4)
+
+    See also:
+      `reshape`
     """
     x = argument("collapse", operand)
     start, stop, _ = slice(start_dimension, stop_dimension).indices(x.ndim)
@@ -167,10 +197,19 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 @takes_extended_arrays()
 def transpose(operand: ArrayLike, permutation: Sequence[int] | np.ndarray[Any, Any]) -> Array:
-    """Permute dimensions: dimension i of the result is ``permutation[i]`` of the operand.
+    """Permute the dimensions of an array.
 
+    Args:
+      operand: an array.
+      permutation: the dimensions of the operand in the order of the result.
     Raises:
       TypeError: ``permutation`` is not a permutation of the operand's dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.transpose(gnp.zeros((2, 3, 4)), (2, 0, 1)).shape
+      (4, 2, 3)
     """
     x = argument("transpose", operand)
     order = ints("transpose", "permutation", permutation)
@@ -189,8 +228,18 @@ def transpose(operand: ArrayLike, permutation: Sequence[int] | np.ndarray[Any, A
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Reverse the order of the elements along dimensions.
 
+    Args:
+      operand: an array.
+      dimensions: the dimensions to reverse.
     Raises:
       TypeError: a dimension does not exist, or is named twice.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.rev(gnp.array([[1, 2], [3, 4]]), (1,))
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
     """
     x = argument("rev", operand)
     dims = ints("rev", "dimensions", dimensions)
@@ -241,7 +290,22 @@ def concatenate(operands: ArraysLike, dimension: int) -> Array:
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Array:
-    """Join arrays of one shape and dtype along a new dimension."""
+    """Join arrays of one shape and dtype along a new dimension.
+
+    Args:
+      operands: a sequence of arrays.
+      axis: the position of the new dimension in the result.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.stack([gnp.array([1, 2]), gnp.array([3, 4])])
+      Array([[1, 2],
+             [3, 4]], dtype=int32)
+
+    See also:
+      `concatenate`, `unstack`
+    """
     arrays = [argument("stack", x, i) for i, x in enumerate(operands)]
     if not arrays:
         raise ValueError("lax.stack requires a non-empty sequence of arrays")
@@ -253,7 +317,18 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Array:
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """The slices of an array along a dimension, without that dimension."""
+    """The slices of an array along a dimension, without that dimension.
+
+    Args:
+      x: an array of at least one dimension.
+      axis: the dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.unstack(gnp.array([[1, 2], [3, 4]]))
+      (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     x = argument("unstack", x)
     if x.ndim == 0:
         raise ValueError("lax.unstack requires an array with a dimension at least")
@@ -270,6 +345,15 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
       axis: which dimension.
     Raises:
       ValueError: the sizes do not add up.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import lax
+      >>> lax.split(gnp.arange(5), [2, 3])
+      [Array([0, 1], dtype=int32), Array([2, 3, 4], dtype=int32)]
+
+    See also:
+      `gnomon.numpy.split`, which takes the positions of the cuts
     """
     x = argument("split", operand)
     axis = canonical_axis(axis, x.ndim)
@@ -343,5 +427,14 @@ def pad(
 
 
 def shape_as_value(shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """A shape as a NumPy array of integers."""
+    """A shape as a NumPy array of integers.
+
+    Args:
+      shape: a tuple of ints.
+
+    Example:
+      >>> from gnomon import lax
+      >>> lax.shape_as_value((2, 3))
+      array([2, 3], dtype=int32)
+    """
     return np.array(tuple(shape), np.int32)

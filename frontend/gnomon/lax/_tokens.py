@@ -34,6 +34,12 @@ def create_token(_: object = None) -> Token:
 
     Args:
       _: ignored.
+
+    Example:
+      >>> import gnomon as gn
+      >>> from gnomon import lax
+      >>> gn.tree.leaves(lax.create_token())
+      []
     """
     return Token()
 

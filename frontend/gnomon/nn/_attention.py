@@ -55,6 +55,16 @@ def dot_product_attention(
     Raises:
       ValueError: the shapes do not fit, or the mask is not boolean.
       NotImplementedError: the implementation is not available.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import nn
+      >>> query, key = gnp.ones((1, 3, 2, 4)), gnp.zeros((1, 5, 2, 4))
+      >>> value = gnp.arange(5.0).reshape(1, 5, 1, 1) * gnp.ones((1, 5, 2, 4))
+      >>> nn.dot_product_attention(query, key, value).shape
+      (1, 3, 2, 4)
+      >>> nn.dot_product_attention(query, key, value)[0, 0, 0]
+      Array([2., 2., 2., 2.], dtype=float32)
     """
     if implementation not in (None, "xla"):
         raise NotImplementedError(

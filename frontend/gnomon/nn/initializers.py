@@ -14,6 +14,7 @@ from gnomon._api.explicit_axes import takes_out_sharding
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
+from gnomon._examples import example_section
 from gnomon.dialects.types import is_complex, real_dtype
 from gnomon.lax._operands import as_shape, as_tuple
 from gnomon.lax._structural import canonical_axis
@@ -75,7 +76,21 @@ def zeros(
     dtype: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """An array of zeros; the key is not used."""
+    """An array of zeros; itself an initializer.
+
+    Args:
+      key: ignored.
+      shape: the shape of the result.
+      dtype: the dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> from gnomon import random
+      >>> from gnomon.nn import initializers
+      >>> initializers.zeros(random.key(0), (2, 2))
+      Array([[0., 0.],
+             [0., 0.]], dtype=float32)
+    """
     return gnp.zeros(shape, _dtype(dtype))
 
 
@@ -86,12 +101,43 @@ def ones(
     dtype: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """An array of ones; the key is not used."""
+    """An array of ones; itself an initializer.
+
+    Args:
+      key: ignored.
+      shape: the shape of the result.
+      dtype: the dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> from gnomon import random
+      >>> from gnomon.nn import initializers
+      >>> initializers.ones(random.key(0), (2, 2))
+      Array([[1., 1.],
+             [1., 1.]], dtype=float32)
+    """
     return gnp.ones(shape, _dtype(dtype))
 
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
-    """An initializer that fills with one value (or with an array that broadcasts)."""
+    """An initializer that fills an array with one value.
+
+    Args:
+      value: the value, a scalar or an array that broadcasts to the shape.
+      dtype: the default dtype of the initializer; None means the default float dtype.
+    Returns:
+      A function of a key, a shape and optionally a dtype. The key is not used.
+
+    Example:
+      >>> from gnomon import random
+      >>> from gnomon.nn import initializers
+      >>> initializers.constant(0.5)(random.key(0), (2, 2))
+      Array([[0.5, 0.5],
+             [0.5, 0.5]], dtype=float32)
+
+    See also:
+      `zeros`, `ones`
+    """
 
     @takes_out_sharding
     def init(
@@ -106,7 +152,21 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
 
 
 def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
-    """An initializer that draws uniformly from [0, scale)."""
+    """An initializer that draws uniformly from [0, scale).
+
+    Args:
+      scale: the upper bound.
+      dtype: the default dtype of the initializer; None means the default float dtype.
+    Returns:
+      A function of a key, a shape and optionally a dtype.
+
+    Example:
+      >>> from gnomon import random
+      >>> from gnomon.nn import initializers
+      >>> x = initializers.uniform(0.1)(random.key(0), (1000,))
+      >>> bool((x >= 0).all() and (x < 0.1).all())
+      True
+    """
 
     @takes_out_sharding
     def init(
@@ -122,12 +182,22 @@ def uniform(scale: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initiali
 
 
 def normal(stddev: ArrayLike = 0.01, dtype: DTypeLike | None = None) -> Initializer:
-    """An initializer that draws from the normal distribution of mean 0.
+    """An initializer that draws from the normal distribution with mean 0.
+
+    Args:
+      stddev: the standard deviation.
+      dtype: the default dtype of the initializer; None means the default float dtype.
+    Returns:
+      A function of a key, a shape and optionally a dtype.
 
     Example:
-      >>> import gnomon
-      >>> normal(5.0)(gnomon.random.key(42), (2, 3)).shape
+      >>> from gnomon import random
+      >>> from gnomon.nn import initializers
+      >>> initializers.normal(5.0)(random.key(42), (2, 3)).shape
       (2, 3)
+
+    See also:
+      `truncated_normal`, `variance_scaling`
     """
 
     @takes_out_sharding
@@ -149,7 +219,26 @@ def truncated_normal(
     lower: ArrayLike = -2.0,
     upper: ArrayLike = 2.0,
 ) -> Initializer:
-    """An initializer that draws from a normal distribution truncated at multiples of ``stddev``."""
+    """An initializer that draws from a normal distribution with mean 0, cut off on both sides.
+
+    Args:
+      stddev: the standard deviation of the distribution before it is cut off.
+      dtype: the default dtype of the initializer; None means the default float dtype.
+      lower, upper: the bounds, in multiples of ``stddev``.
+    Returns:
+      A function of a key, a shape and optionally a dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> from gnomon.nn import initializers
+      >>> x = initializers.truncated_normal(0.1)(random.key(0), (1000,))
+      >>> bool(gnp.abs(x).max() <= 0.2)
+      True
+
+    See also:
+      `normal`
+    """
 
     @takes_out_sharding
     def init(
@@ -222,6 +311,16 @@ def variance_scaling(
       than two dimensions.
     Raises:
       ValueError: the mode or the distribution is unknown (when the initializer is called).
+
+    Example:
+      >>> from gnomon import random
+      >>> from gnomon.nn import initializers
+      >>> init = initializers.variance_scaling(2.0, "fan_in", "normal")
+      >>> init(random.key(0), (400, 100)).std().round(2)
+      Array(0.07, dtype=float32)
+
+    See also:
+      `he_normal`, `glorot_uniform`, `lecun_normal`
     """
 
     @takes_out_sharding
@@ -305,9 +404,12 @@ def _scaled(name: str, scale: float, mode: str, distribution: str, of: str) -> _
     It is `variance_scaling` by {scale}, mode ``"{mode}"``, distribution ``"{distribution}"``.
 
     Args:
-      in_axis, out_axis, batch_axis: which dimensions of the weights are inputs, outputs, batches.
-      dtype: the default dtype of the initializer.
-    """
+      in_axis, out_axis, batch_axis: the dimensions of the weights that are inputs, outputs and
+        batches: an int or a sequence of ints.
+      dtype: the default dtype of the initializer; None means the default float dtype.
+    Returns:
+      A function of a key, a shape of at least two dimensions, and optionally a dtype.
+    """ + example_section("nn", name)
     return initializer
 
 

@@ -39,14 +39,51 @@ def _cumulative(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Cumulative sums along an axis, or of the flat array if there is no axis."""
+    """The sum of the elements up to each position along an axis.
+
+    Args:
+      a: an array; bools and narrow integers are summed in the default integer dtype.
+      axis: the axis; None sums the flattened array.
+      dtype: the dtype of the sums.
+      out: must be None, because arrays are immutable.
+    Returns:
+      An array of the shape of ``a``, or a vector if ``axis`` is None.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cumsum(gnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([[1, 3],
+             [3, 7]], dtype=int32)
+      >>> gnp.cumsum(gnp.array([[1, 2], [3, 4]]))
+      Array([ 1,  3,  6, 10], dtype=int32)
+
+    See also:
+      `cumulative_sum`, `diff`, `nancumsum`
+    """
     return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
 
 
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """Cumulative products along an axis, or of the flat array if there is no axis."""
+    """The product of the elements up to each position along an axis.
+
+    Args:
+      a: an array; bools and narrow integers are multiplied in the default integer dtype.
+      axis: the axis; None multiplies the flattened array.
+      dtype: the dtype of the products.
+      out: must be None, because arrays are immutable.
+    Returns:
+      An array of the shape of ``a``, or a vector if ``axis`` is None.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cumprod(gnp.array([1, 2, 3, 4]))
+      Array([ 1,  2,  6, 24], dtype=int32)
+
+    See also:
+      `cumulative_prod`, `nancumprod`
+    """
     return _cumulative("cumprod", lax.cumprod, a, axis, dtype, out)
 
 
@@ -80,12 +117,28 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """`cumsum` with the signature of the array API; with ``include_initial``, a zero comes first.
+    """The cumulative sum in the array API's form, which can start with zero.
 
     By default, narrow integers are summed in the default integer dtype, as by `sum`.
 
+    Args:
+      x: an array of at least one dimension; narrow integers are summed in the default integer
+        dtype.
+      axis: the axis; it may be None only if ``x`` is a vector.
+      dtype: the dtype of the sums.
+      include_initial: begin with a zero, so that the axis grows by one.
     Raises:
       ValueError: no axis is given, and the array does not have exactly one dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cumulative_sum(gnp.array([1, 2, 3]))
+      Array([1, 3, 6], dtype=int32)
+      >>> gnp.cumulative_sum(gnp.array([1, 2, 3]), include_initial=True)
+      Array([0, 1, 3, 6], dtype=int32)
+
+    See also:
+      `cumsum`
     """
     wanted = sum_dtype(as_array("cumulative_sum", x).dtype) if dtype is None else dtype
     initial = 0 if include_initial else None
@@ -100,10 +153,23 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """`cumprod` with the signature of the array API; with ``include_initial``, a one comes first.
+    """The cumulative product in the array API's form, which can start with one.
 
+    Args:
+      x: an array of at least one dimension.
+      axis: the axis; it may be None only if ``x`` is a vector.
+      dtype: the dtype of the products.
+      include_initial: begin with a one, so that the axis grows by one.
     Raises:
       ValueError: no axis is given, and the array does not have exactly one dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cumulative_prod(gnp.array([2, 3, 4]), include_initial=True)
+      Array([ 1,  2,  6, 24], dtype=int32)
+
+    See also:
+      `cumprod`
     """
     initial = 1 if include_initial else None
     return _cumulative_of_array_api("cumulative_prod", cumprod, x, axis, dtype, initial)
@@ -116,7 +182,26 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """The ``n``-th differences of neighbours along an axis."""
+    """The differences between neighbours along an axis.
+
+    Args:
+      a: an array of at least one dimension; bools are compared for inequality.
+      n: the number of times the difference is taken; each one shortens the axis by one.
+      axis: the axis.
+      prepend, append: values to put before and after ``a`` along the axis first.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.diff(gnp.array([1, 4, 9, 16]))
+      Array([3, 5, 7], dtype=int32)
+      >>> gnp.diff(gnp.array([1, 4, 9, 16]), n=2)
+      Array([2, 2], dtype=int32)
+      >>> gnp.diff(gnp.array([1, 4, 9]), prepend=0)
+      Array([1, 3, 5], dtype=int32)
+
+    See also:
+      `ediff1d`, `gradient`, `cumsum`
+    """
     x = as_array("diff", a)
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")

@@ -58,6 +58,20 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
       negative ones, powers of integers are rounded towards zero.
     Raises:
       TypeError: ``x1`` is an integer array and ``x2`` is a single known negative number.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.power(gnp.array([2, 3]), 3)
+      Array([ 8, 27], dtype=int32)
+      >>> gnp.power(gnp.array([2.0, 4.0]), -0.5).round(4)
+      Array([0.7071, 0.5   ], dtype=float32)
+      >>> gnp.power(gnp.array([2]), -1)
+      Traceback (most recent call last):
+          ...
+      TypeError: Integers cannot be raised to negative powers, got ...
+
+    See also:
+      `float_power`, which converts integers first
     """
     if type(x2) is int and type(x1) is ConcreteArray and not needs_bind():
         value = x1._value
@@ -124,6 +138,16 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
       x1, x2: arrays or scalars of real numbers that can be broadcast together.
     Raises:
       ValueError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.hypot(3.0, gnp.array([4.0, 0.0]))
+      Array([5., 3.], dtype=float32)
+      >>> gnp.hypot(1e30, 1e30)
+      Array(1.4142135e+30, dtype=float32, weak_type=True)
+
+    See also:
+      `linalg.norm`
     """
     x, y = promoted_operands("hypot", INEXACT_KIND, x1, x2)
     if is_complex(x.dtype):
@@ -147,7 +171,16 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def sinc(x: ArrayLike, /) -> Array:
-    r"""Elementwise :math:`\sin(\pi x) / (\pi x)`, which is 1 at 0."""
+    r"""The function :math:`\sin(\pi x) / (\pi x)`, which is 1 at 0, elementwise.
+
+    Args:
+      x: an array or scalar; integers become floating point numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.sinc(gnp.array([0.0, 0.5, 1.5])).round(4)
+      Array([ 1.    ,  0.6366, -0.2122], dtype=float32)
+    """
     (x,) = promoted_dtypes("sinc", INEXACT_KIND, x)
     accept("sinc", x, FLOAT_OR_COMPLEX)
     if x.dtype.itemsize == 2:
@@ -219,13 +252,31 @@ _PI = np.longdouble("3.14159265358979323846264338327950288")
 
 
 def deg2rad(x: ArrayLike, /) -> Array:
-    """Elementwise conversion of angles from degrees to radians."""
+    """Angles in degrees converted to radians, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.deg2rad(gnp.array([0, 90, 180]))
+      Array([0.       , 1.5707964, 3.1415927], dtype=float32)
+    """
     (x,) = promoted_dtypes("deg2rad", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, np.pi / 180))
 
 
 def rad2deg(x: ArrayLike, /) -> Array:
-    """Elementwise conversion of angles from radians to degrees."""
+    """Angles in radians converted to degrees, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.degrees(gnp.array([0.0, gnp.pi / 2, gnp.pi]))
+      Array([  0.,  90., 180.], dtype=float32)
+    """
     (x,) = promoted_dtypes("rad2deg", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, 180 / np.pi))
 
@@ -234,7 +285,19 @@ radians, degrees = deg2rad, rad2deg
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Elementwise step function: 0 if ``x1 < 0``, 1 if ``x1 > 0``, and ``x2`` if ``x1 == 0``."""
+    """The step function: 0 for negative ``x1``, 1 for positive ones, ``x2`` at zero.
+
+    Args:
+      x1: an array or scalar of real numbers; nan stays nan.
+      x2: the value at zero, an array or scalar that broadcasts with ``x1``.
+    Returns:
+      A floating point array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.heaviside(gnp.array([-1.5, 0.0, 2.0]), 0.5)
+      Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x, y = spread("heaviside", promoted_dtypes("heaviside", INEXACT_KIND, x1, x2))
     accept("heaviside", x, FLOAT)
     zero = zero_like(x)

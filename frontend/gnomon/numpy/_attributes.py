@@ -26,22 +26,54 @@ def _shape(function: str, a: Any) -> tuple[int, ...]:
 
 
 def ndim(a: ArrayLike) -> int:
-    """The number of dimensions."""
+    """The number of dimensions of an array.
+
+    Args:
+      a: an array, a scalar or a nested list.
+    Returns:
+      A Python int; 0 for scalars.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ndim(gnp.zeros((2, 3))), gnp.ndim(1.0)
+      (2, 0)
+    """
     found = getattr(a, "ndim", None)
     return len(_shape("ndim", a)) if found is None else found
 
 
 def shape(a: ArrayLike) -> tuple[int, ...]:
-    """The length of each dimension."""
+    """The size of each dimension of an array.
+
+    Args:
+      a: an array, a scalar or a nested list.
+    Returns:
+      A tuple of Python ints; empty for scalars.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.shape(gnp.zeros((2, 3))), gnp.shape(1.0)
+      ((2, 3), ())
+    """
     found = getattr(a, "shape", None)
     return _shape("shape", a) if found is None else found
 
 
 def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
-    """The number of elements, or the product of the lengths of some dimensions.
+    """The number of elements of an array, or the product of the sizes of some dimensions.
 
+    Args:
+      a: an array, a scalar or a nested list.
+      axis: the dimension or dimensions to count; None means all.
+    Returns:
+      A Python int.
     Raises:
       ValueError: there is no such dimension, or one is given twice.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.size(gnp.zeros((2, 3))), gnp.size(gnp.zeros((2, 3)), axis=1)
+      (6, 3)
     """
     found = getattr(a, "shape", None)
     sizes = _shape("size", a) if found is None else found

@@ -71,10 +71,22 @@ _slope_of_i1.defjvps(_second_slope_of_i1)
 
 
 def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of the first kind, of order 0.
+    """The modified Bessel function of the first kind of order 0, elementwise.
 
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+    Returns:
+      An array of the shape of ``x``; at least 1, and growing like ``exp(|x|)``.
     Raises:
       ValueError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.i0(gnp.array([0.0, 1.0])).round(4)
+      Array([1.    , 1.2661], dtype=float32)
+
+    See also:
+      `gnomon.scipy.special.i0e`, which does not overflow
     """
     (y,) = promoted("i0", x, inexact=True)
     if not is_floating(y.dtype):

@@ -32,12 +32,20 @@ from gnomon.numpy._ufuncs import sqrt
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Differences of neighbours in the flattened array, with values before and after them.
+    """The differences between neighbours in a flattened array.
+
+    Args:
+      ary: an array.
+      to_end, to_begin: values to put after and before the differences; they are converted to the
+        dtype of ``ary``.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.ediff1d(gnp.array([1, 4, 9]), to_end=-1)
       Array([ 3,  5, -1], dtype=int32)
+
+    See also:
+      `diff`
     """
     x = ravel(as_array("ediff1d", ary))
     parts = [x[1:] - x[:-1]]
@@ -152,8 +160,13 @@ def trapezoid(
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * np.pi
 ) -> Array:
-    """Remove jumps from angles: differences beyond ``discont`` are reduced by whole periods.
+    """Remove the jumps from a sequence of angles by adding whole periods.
 
+    Args:
+      p: an array of angles.
+      discont: the smallest difference that counts as a jump; None means half a period.
+      axis: the axis along which the angles follow each other.
+      period: the period.
     Raises:
       ValueError: an argument is complex.
 
@@ -209,14 +222,26 @@ def cov(
       m: an array with a row for each variable and a column for each observation.
       y: more variables.
       rowvar: False means that the columns are variables.
-      bias: divide by the number of observations instead of one less; ``ddof``, if it is given, is
-        the number that is subtracted.
+      bias: divide by the number of observations instead of one less.
       fweights: the number of times that each observation counts.
       aweights: the weight of each observation.
       dtype: the dtype of the computation.
+      ddof: the number that is subtracted from the number of observations in the divisor; it
+        replaces ``bias``.
     Raises:
       ValueError: an array has more than two dimensions, or the dtype is not inexact.
       RuntimeError, TypeError: the weights do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cov(gnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
+      Array([[1., 2.],
+             [2., 4.]], dtype=float32)
+      >>> gnp.cov(gnp.array([1.0, 2.0, 3.0]), bias=True).round(4)
+      Array(0.6667, dtype=float32)
+
+    See also:
+      `corrcoef`, `var`
     """
     if y is None:
         (x,) = promoted("cov", m, inexact=True)
@@ -279,13 +304,24 @@ def _inexact_dtype(function: str, dtype: Any) -> Any:
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
 ) -> Array:
-    """The correlation matrix of variables; see `cov`.
+    """The matrix of correlation coefficients between variables.
+
+    Args:
+      x: an array with a row for each variable and a column for each observation.
+      y: further variables, in the layout of ``x``.
+      rowvar: False means that the columns of ``x`` are the variables.
+      dtype: the dtype of the computation; None means the inexact dtype of ``x``.
+    Returns:
+      A matrix with ones on its diagonal; nan for a variable that is constant.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.corrcoef(gnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
       Array([[ 1., -1.],
              [-1.,  1.]], dtype=float32)
+
+    See also:
+      `cov`
     """
     _inexact_dtype("corrcoef", dtype)
     c = cov(x, y, rowvar, dtype=dtype)

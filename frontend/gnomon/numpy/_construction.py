@@ -117,7 +117,27 @@ def asarray(
     device: DeviceLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Like `array`, but an array that has the dtype is returned unchanged."""
+    """Convert to an array; an array that already has the dtype is returned unchanged.
+
+    Args:
+      a: an array, scalar, nested list, or an object that exports an array.
+      dtype: the dtype; None keeps that of ``a``, in 32 bits unless ``gnomon_enable_x64`` is set.
+      order: None, or "C", "A" or "K", which change nothing.
+      copy: True always copies; None and False copy when a conversion needs it.
+      device: where the result is placed; None means the default device.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.asarray([1, 2.5])
+      Array([1. , 2.5], dtype=float32)
+      >>> x = gnp.arange(3)
+      >>> gnp.asarray(x) is x
+      True
+
+    See also:
+      `array`, `astype`
+    """
     return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
 
@@ -304,11 +324,18 @@ def astype(
       x: an array or scalar.
       dtype: the dtype; None means the default float dtype.
       copy: do not share memory with ``x``.
-      device: the place of the result; by default that of ``x``.
+      device: where the result is placed; None means where ``x`` is.
     Returns:
       An array. Floating point numbers are rounded towards zero to integers; numbers out of range
       become the smallest or largest integer, and nan becomes 0. A real dtype keeps the real part of
       complex numbers, with a warning.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.astype(gnp.array([1.9, -1.9, gnp.nan]), gnp.int32)
+      Array([ 1, -1,  0], dtype=int32)
+      >>> gnp.astype(gnp.array([300.0, -1.0]), gnp.uint8)
+      Array([255,   0], dtype=uint8)
     """
     array = as_array("astype", x)
     target = (
@@ -334,7 +361,17 @@ def astype(
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
-    """An array of the same value in separate memory."""
+    """A copy of an array, in memory of its own.
+
+    Args:
+      a: an array, scalar, or nested list.
+      order: None, or "C", "A" or "K", which change nothing.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.copy(gnp.array([1, 2]))
+      Array([1, 2], dtype=int32)
+    """
     as_array("copy", a)
     return array(a, copy=True, order=order)
 
@@ -345,19 +382,38 @@ def frombuffer(
     count: int = -1,
     offset: int = 0,
 ) -> Array:
-    """An array of the bytes of a buffer, such as ``bytes``.
+    r"""An array of the bytes of a buffer, such as ``bytes``.
 
     Args:
       buffer: the bytes.
       dtype: the dtype of the elements in the buffer; ``float`` means 64 bits here.
       count: the number of elements; all by default.
       offset: the first byte to read.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.frombuffer(b"\x01\x00\x02\x00", dtype=gnp.int16)
+      Array([1, 2], dtype=int16)
+      >>> gnp.frombuffer(b"\x01\x02\x03", dtype=gnp.uint8, offset=1)
+      Array([2, 3], dtype=uint8)
     """
     return asarray(np.frombuffer(buffer, np.dtype(dtype), count, offset))
 
 
 def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
-    """An array of the numbers in a text, with the arguments of ``numpy.fromstring``."""
+    """An array of the numbers in a text.
+
+    Args:
+      string: the text.
+      dtype: the dtype of the numbers.
+      count: the number of numbers to read; -1 reads all.
+      sep: the text between two numbers; spaces around it are ignored.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fromstring("1, 2, 3", dtype=gnp.int32, sep=",")
+      Array([1, 2, 3], dtype=int32)
+    """
     return asarray(np.fromstring(string, np.dtype(dtype), count, sep=sep))
 
 
@@ -368,10 +424,15 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
       x: anything with ``__dlpack__``.
       device: the place of the result; by default the default device.
       copy: False shares the memory, which must not be written to any more; otherwise it is copied.
-
     Raises:
       TypeError: ``x`` does not support DLPack.
       BufferError: ``x`` is not in host memory.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> import numpy as np
+      >>> gnp.from_dlpack(np.arange(3, dtype=np.float32))
+      Array([0., 1., 2.], dtype=float32)
     """
     if is_tracer(x) or (isinstance(x, Array) and not copy):
         return as_operand(x)
@@ -385,10 +446,17 @@ def fromfunction(
     """An array of the values of a function at the indices of each element.
 
     Args:
-      function: takes one index for each dimension.
-      shape: a sequence of sizes.
-      dtype: the dtype of the indices.
+      function: a function of as many arrays as there are dimensions; each holds one index of every
+        element.
+      shape: the shape of the index arrays.
+      dtype: the dtype of the indices; floating point by default.
       kwargs: passed to the function.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=gnp.int32)
+      Array([[ 0,  1,  2],
+             [10, 11, 12]], dtype=int32)
     """
     sizes = as_shape("fromfunction", shape)
     target = _dtypes.check_user_dtype(dtype, "fromfunction")

@@ -14,6 +14,7 @@ from gnomon._arrays.annotations import ArrayLike, DeviceLike, DTypeLike, OutShar
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import wrap
 from gnomon._arrays.dtypes import DType
+from gnomon._examples import example_section
 from gnomon._tracing.stack import needs_bind
 from gnomon.lax._operands import as_shape
 from gnomon.numpy._arguments import as_array
@@ -83,7 +84,7 @@ def _constant(name: str, value: int, summary: str) -> _Constant:
       shape: an int or a sequence of ints.
       dtype: the dtype; the default float dtype if None.
       device, out_sharding: the place of the result; by default the default device.
-    """
+    """ + example_section("numpy", name)
     return function
 
 
@@ -107,6 +108,18 @@ def full(
       fill_value: the value, a scalar or an array.
       dtype: the dtype; that of ``fill_value`` if None.
       device, out_sharding: the place of the result; by default the default device.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.full((2, 2), 7)
+      Array([[7, 7],
+             [7, 7]], dtype=int32, weak_type=True)
+      >>> gnp.full((2, 2), gnp.array([1.0, 2.0]))
+      Array([[1., 2.],
+             [1., 2.]], dtype=float32)
+
+    See also:
+      `full_like`, `zeros`, `ones`
     """
     if (place := placement("full", device, out_sharding)) is not None:
         return device_put(full(shape, fill_value, dtype), place)
@@ -137,7 +150,7 @@ def _constant_like(name: str, value: int, summary: str) -> _ConstantLike:
       dtype, shape: replace those of ``a``.
       device, out_sharding: the place of the result. By default it is that of ``a``, if the
         shapes are equal and ``a`` is committed; otherwise it is the default device.
-    """
+    """ + example_section("numpy", name)
     return function
 
 
@@ -169,7 +182,21 @@ def empty_like(
     *,
     device: DeviceLike | None = None,
 ) -> Array:
-    """Like `empty`, with the shape and dtype of an array."""
+    """An array of the shape and dtype of another one, whose values are unspecified.
+
+    Args:
+      prototype: an array or scalar, or anything with shape and dtype.
+      dtype, shape: replace those of ``prototype``.
+      device: where the result is placed; None means the default device.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.empty_like(gnp.array([1, 2, 3])).shape
+      (3,)
+
+    See also:
+      `zeros_like`
+    """
     return _full_like("empty_like", prototype, 0, dtype, shape, device, None)
 
 
@@ -191,6 +218,13 @@ def full_like(
       device, out_sharding: the place of the result. By default, an array ``fill_value`` keeps its
         place. A scalar is placed with ``a``, if the shapes are equal and ``a`` is committed;
         otherwise on the default device.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.full_like(gnp.array([1.0, 2.0]), 7)
+      Array([7., 7.], dtype=float32)
+      >>> gnp.full_like(gnp.array([1, 2]), 0.9)
+      Array([0, 0], dtype=int32)
     """
     value = fill_value
     if not isinstance(value, (int, float, complex)):

@@ -59,8 +59,20 @@ def eye(
     Args:
       N, M: the numbers of rows and columns; ``M`` is ``N`` by default.
       k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
-      dtype: the dtype; the default float dtype if None.
-      device: the place of the result; by default the default device.
+      dtype: the dtype of the result; None means the default float dtype.
+      device: where the result is placed; None means the default device.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.eye(2, 3, k=1)
+      Array([[0., 1., 0.],
+             [0., 0., 1.]], dtype=float32)
+      >>> gnp.eye(2, dtype=gnp.int32)
+      Array([[1, 0],
+             [0, 1]], dtype=int32)
+
+    See also:
+      `identity`, `diag`
     """
     if (place := placement("eye", device)) is not None:
         return device_put(eye(N, M, k, dtype), place)
@@ -69,12 +81,41 @@ def eye(
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
-    """The identity matrix of ``n`` rows; see `eye`."""
+    """The identity matrix: ones on the main diagonal, zeros elsewhere.
+
+    Args:
+      n: the number of rows and columns.
+      dtype: the dtype of the result; None means the default float dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.identity(2)
+      Array([[1., 0.],
+             [0., 1.]], dtype=float32)
+
+    See also:
+      `eye`
+    """
     return eye(n, dtype=dtype)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """A matrix of ones on and below a diagonal, and zeros above; float32 by default. See `eye`."""
+    """A matrix of ones on and below a diagonal, and zeros above.
+
+    Args:
+      N, M: the numbers of rows and columns; ``M`` is ``N`` by default.
+      k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+      dtype: the dtype; None means float32.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.tri(2, 3)
+      Array([[1., 0., 0.],
+             [1., 1., 0.]], dtype=float32)
+
+    See also:
+      `tril`, `eye`
+    """
     shape = checked_shape("tri", (N, N if M is None else M))
     target = np.dtype("float32") if dtype is None else _dtypes.check_user_dtype(dtype, "tri")
     return converted(_compared(ops.le, shape, k), target)
@@ -89,12 +130,46 @@ def _triangle(name: str, m: Any, k: Any, op: Any) -> Array:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Matrices with zeros above the k-th diagonal."""
+    """A copy of matrices with zeros above a diagonal.
+
+    Args:
+      m: an array of at least two dimensions.
+      k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.tril(gnp.array([[1, 2], [3, 4]]))
+      Array([[1, 0],
+             [3, 4]], dtype=int32)
+      >>> gnp.tril(gnp.array([[1, 2], [3, 4]]), k=-1)
+      Array([[0, 0],
+             [3, 0]], dtype=int32)
+
+    See also:
+      `triu`, `tril_indices`
+    """
     return _triangle("tril", m, k, ops.le)
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Matrices with zeros below the k-th diagonal."""
+    """A copy of matrices with zeros below a diagonal.
+
+    Args:
+      m: an array of at least two dimensions.
+      k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.triu(gnp.array([[1, 2], [3, 4]]))
+      Array([[1, 2],
+             [0, 4]], dtype=int32)
+      >>> gnp.triu(gnp.array([[1, 2], [3, 4]]), k=1)
+      Array([[0, 2],
+             [0, 0]], dtype=int32)
+
+    See also:
+      `tril`, `triu_indices`
+    """
     return _triangle("triu", m, k, ops.ge)
 
 
@@ -106,6 +181,18 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
       k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
     Raises:
       ValueError: ``v`` has another number of dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.diag(gnp.array([1, 2]), k=1)
+      Array([[0, 1, 0],
+             [0, 0, 2],
+             [0, 0, 0]], dtype=int32)
+      >>> gnp.diag(gnp.array([[1, 2], [3, 4]]))
+      Array([1, 4], dtype=int32)
+
+    See also:
+      `diagonal`, `diagflat`
     """
     x, k = as_array("diag", v), operator.index(k)
     if x.ndim == 2:
@@ -128,5 +215,21 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """A matrix with the elements of an array on its k-th diagonal."""
+    """A square matrix with the elements of an array on a diagonal.
+
+    Args:
+      v: an array, which is flattened, or a scalar.
+      k: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.diagflat(gnp.array([[1, 2], [3, 4]]))
+      Array([[1, 0, 0, 0],
+             [0, 2, 0, 0],
+             [0, 0, 3, 0],
+             [0, 0, 0, 4]], dtype=int32)
+
+    See also:
+      `diag`, which reads the diagonal of a matrix
+    """
     return with_weak_type(diag(ravel(v), k), False)

@@ -7,6 +7,7 @@ calls, and all traced ones, go through `bind`.
 from __future__ import annotations
 
 import itertools
+import textwrap
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -19,13 +20,26 @@ from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import warn_user
 from gnomon._diagnostics.quiet import quiet
+from gnomon._examples import example_section
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import needs_bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex
 from gnomon.lax import broadcast_shapes
 from gnomon.lax._creation import converted
-from gnomon.lax._operands import broadcast, constant_like, describe_dtypes, repeated
+from gnomon.lax._operands import (
+    ANY_DTYPE,
+    BOOL_OR_INTEGER,
+    FLOAT,
+    FLOAT_OR_COMPLEX,
+    INTEGERS,
+    NUMBER,
+    REAL,
+    broadcast,
+    constant_like,
+    describe_dtypes,
+    repeated,
+)
 from gnomon.numpy._arguments import as_array
 
 DType = np.dtype[Any]
@@ -160,18 +174,47 @@ def accept(function: str, x: Array, dtypes: Collection[DType]) -> None:
 # ---------------------------------------------------------------------------------------- factories
 
 
+_ELEMENTS: dict[frozenset[DType], str] = {
+    ANY_DTYPE: "numbers or bools",
+    NUMBER: "numbers",
+    REAL: "numbers or bools",  # The orderings, which take complex numbers on another path.
+    FLOAT: "real numbers",
+    FLOAT_OR_COMPLEX: "real or complex numbers",
+    BOOL_OR_INTEGER: "integers or bools",
+    INTEGERS: "integers",
+}
+_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_CONVERSIONS = {
+    ANY_KIND: "",
+    NUMERIC_KIND: "; bools become integers",
+    INEXACT_KIND: "; integers and bools become floating point numbers",
+}
+
+
 def document(function: Any, name: str, summary: str, arguments: str, result: str) -> Any:
-    """Give a generated function its name and docstring."""
+    """Give a generated function its name and docstring.
+
+    Args:
+      function: the function.
+      name: its name, also in the table of examples.
+      summary: the first line.
+      arguments: the section Args, one entry in a line.
+      result: the section Returns.
+    """
     function.__name__ = function.__qualname__ = name
+    lines = "\n".join(
+        textwrap.fill(line, 100, initial_indent=" " * 6, subsequent_indent=" " * 8)
+        for line in arguments.splitlines()
+    )
     function.__doc__ = f"""{summary}
 
     Args:
-{arguments}
+{lines}
     Returns:
       {result}
     Raises:
       TypeError: an argument is neither an array nor a scalar, or has a dtype that is not accepted.
-    """
+    """ + example_section("numpy", name)
     return function
 
 
@@ -203,9 +246,8 @@ def unary(
         accept(name, x, dtypes)
         return bind(op, x)
 
-    return document(
-        function, name, summary, "      x: an array or scalar.", "An array of the shape of ``x``."
-    )
+    arguments = f"x: an array or scalar of {_ELEMENTS[dtypes]}{_CONVERSIONS[kind]}."
+    return document(function, name, summary, arguments, "An array of the shape of ``x``.")
 
 
 def fast_path(
@@ -309,8 +351,11 @@ def binary(
         function,
         name,
         summary,
-        "      x, y: arrays or scalars that can be broadcast together.",
-        "An array of the broadcast shape.",
+        f"x, y: arrays or scalars of {_ELEMENTS[dtypes]} that broadcast together"
+        f"{_CONVERSIONS[kind]}.",
+        "A bool array of the broadcast shape."
+        if op_name in _COMPARISONS
+        else "An array of the promoted dtype and the broadcast shape.",
     )
 
 

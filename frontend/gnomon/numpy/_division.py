@@ -36,17 +36,27 @@ __all__ = [
 ]
 
 
-def _floor_divide(x1: Any, x2: Any) -> Array:
+def _floor_divide(x: Any, y: Any) -> Array:
     """Elementwise quotient rounded down; integers divided by zero give an unspecified number.
 
     Args:
-      x1, x2: arrays or scalars of real numbers that can be broadcast together.
+      x, y: arrays or scalars of real numbers that broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape.
     Raises:
       TypeError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.floor_divide(gnp.array([7, -7]), 2)
+      Array([ 3, -4], dtype=int32)
+      >>> gnp.floor_divide(7.5, 2)
+      Array(3., dtype=float32, weak_type=True)
+
+    See also:
+      `divide`, `remainder`
     """
-    x, y = promoted_operands("floor_divide", NUMERIC_KIND, x1, x2)
+    x, y = promoted_operands("floor_divide", NUMERIC_KIND, x, y)
     reject_complex("floor_divide", x)
     if x.dtype in UNSIGNED:
         return bind(ops.div, x, y)
@@ -83,17 +93,27 @@ def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     return lax.round(quotient), mod
 
 
-def _remainder(x1: Any, x2: Any) -> Array:
-    """Elementwise remainder with the sign of the divisor: ``x1 - x2 * floor(x1 / x2)``.
+def _remainder(x: Any, y: Any) -> Array:
+    """Elementwise remainder with the sign of the divisor: ``x - y * floor(x / y)``.
 
     Args:
-      x1, x2: arrays or scalars of real numbers that can be broadcast together.
+      x, y: arrays or scalars of real numbers that broadcast together.
     Returns:
       An array of the promoted dtype and the broadcast shape; integers modulo zero give 0.
     Raises:
       TypeError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.remainder(gnp.array([7, -7]), 3)
+      Array([1, 2], dtype=int32)
+      >>> gnp.remainder(gnp.array([7.0, -7.0]), -3)
+      Array([-2., -1.], dtype=float32)
+
+    See also:
+      `fmod`, which has the sign of the dividend; `divmod`
     """
-    x, y = promoted_operands("remainder", NUMERIC_KIND, x1, x2)
+    x, y = promoted_operands("remainder", NUMERIC_KIND, x, y)
     reject_complex("remainder", x)
     zero = zero_like(x)
     y = _nonzero_divisor(y)
@@ -141,6 +161,16 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
       An array of the promoted dtype and the broadcast shape; integers modulo zero give 0.
     Raises:
       TypeError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fmod(gnp.array([7.0, -7.0]), 3)
+      Array([ 1., -1.], dtype=float32)
+      >>> gnp.remainder(gnp.array([7.0, -7.0]), 3)
+      Array([1., 2.], dtype=float32)
+
+    See also:
+      `remainder`, which has the sign of the divisor
     """
     x, y = promoted_operands("fmod", NUMERIC_KIND, x1, x2)
     reject_complex("fmod", x)
@@ -148,7 +178,21 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
-    """The pair of `floor_divide` and `remainder`."""
+    """The floored quotient and the remainder, elementwise.
+
+    Args:
+      x1, x2: arrays or scalars of real numbers that broadcast together.
+    Returns:
+      The pair ``(x1 // x2, x1 % x2)``; the remainder has the sign of ``x2``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.divmod(gnp.array([7, -7]), 3)
+      (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
+
+    See also:
+      `floor_divide`, `remainder`
+    """
     x, y = promoted_operands("divmod", NUMERIC_KIND, x1, x2)
     reject_complex("divmod", x)
     if is_integer(x.dtype):
@@ -160,10 +204,22 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise greatest common divisor of integers.
+    """The greatest common divisor of integers, elementwise.
 
+    Args:
+      x1, x2: arrays or scalars of integers that broadcast together.
+    Returns:
+      An array of the promoted dtype that is not negative; ``gcd(0, n)`` is ``|n|``.
     Raises:
       ValueError: the numbers are not integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.gcd(gnp.array([12, 18, 0]), 8)
+      Array([4, 2, 8], dtype=int32)
+
+    See also:
+      `lcm`
     """
     x, y = _integers("gcd", x1, x2)
     dtype, weak_type = x.dtype, x.aval.weak_type
@@ -185,10 +241,22 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise least common multiple of integers.
+    """The least common multiple of integers, elementwise.
 
+    Args:
+      x1, x2: arrays or scalars of integers that broadcast together.
+    Returns:
+      An array of the promoted dtype that is not negative; 0 if either argument is 0.
     Raises:
       ValueError: the numbers are not integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.lcm(gnp.array([4, 6, 0]), 10)
+      Array([20, 30,  0], dtype=int32)
+
+    See also:
+      `gcd`
     """
     x, y = _integers("lcm", x1, x2)
     dtype, weak_type = x.dtype, x.aval.weak_type

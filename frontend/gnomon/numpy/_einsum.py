@@ -39,12 +39,20 @@ def einsum(
     _dot_general: Any = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Einstein's summation convention.
+    """Products and sums of arrays in Einstein's notation.
 
     Args:
-      subscripts: ``"ij,jk->ik"``, with ellipses; or alternating operands and lists of labels.
-      operands: arrays.
+      subscripts: a text such as ``"ij,jk->ik"``, in which labels that the result lacks are summed
+        over and ``...`` stands for broadcast dimensions; or alternating operands and lists of
+        labels.
+      operands: arrays, one for each group of labels.
+      out: must be None, because arrays are immutable.
       optimize: how to find the order of contractions, as in ``opt_einsum``.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
     Raises:
       ValueError: the subscripts do not fit the operands.
 
@@ -52,6 +60,11 @@ def einsum(
       >>> import gnomon.numpy as gnp
       >>> gnp.einsum("ij,j->i", gnp.ones((2, 3)), gnp.arange(3.0))
       Array([3., 3.], dtype=float32)
+      >>> gnp.einsum("ii", gnp.array([[1, 2], [3, 4]]))
+      Array(5, dtype=int32)
+
+    See also:
+      `einsum_path`, `matmul`, `tensordot`
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to einsum is not supported.")

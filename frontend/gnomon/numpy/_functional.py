@@ -182,9 +182,23 @@ def apply_along_axis(
     """Apply a function of vectors to the vectors along an axis.
 
     Args:
-      func1d: the function; it also gets ``args`` and ``kwargs``.
-      axis: the axis; the dimensions of the results take its place.
-      arr: the array.
+      func1d: a function of a 1-d array; ``args`` and ``kwargs`` are passed to it unchanged.
+      axis: the dimension of ``arr`` that holds the vectors; the dimensions of the result of
+        ``func1d`` replace it.
+      arr: an array of at least one dimension.
+      args, kwargs: further arguments of ``func1d``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[1, 9, 3], [4, 4, 5]])
+      >>> gnp.apply_along_axis(lambda row: row.max() - row.min(), 1, x)
+      Array([8, 1], dtype=int32)
+      >>> gnp.apply_along_axis(gnp.cumsum, 0, gnp.array([[1, 2], [3, 4]]))
+      Array([[1, 2],
+             [4, 6]], dtype=int32)
+
+    See also:
+      `gnomon.vmap`, `vectorize`
     """
     x = as_array("apply_along_axis", arr)
     place = canonical_axis(axis, x.ndim)
@@ -199,10 +213,21 @@ def apply_along_axis(
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Sequence[int]) -> Array:
-    """Apply a reduction along several axes in turn; reduced dimensions are kept with size one.
+    """Apply a reduction along several axes in turn and keep the reduced dimensions.
 
+    Args:
+      func: a function of an array and an axis, such as `sum`. Its result must keep the dimension
+        with size one, or drop it.
+      a: an array.
+      axes: the axes, in the order in which ``func`` is applied.
     Raises:
       ValueError: the function drops more dimensions than the axis.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.apply_over_axes(gnp.sum, gnp.arange(8).reshape(2, 2, 2), [0, 2])
+      Array([[[10],
+              [18]]], dtype=int32)
     """
     x = as_array("apply_over_axes", a)
     for axis in axes:

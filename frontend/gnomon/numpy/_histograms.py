@@ -51,13 +51,19 @@ def bincount(
       minlength: the minimum length of the result.
       length: the length of the result, which is needed if ``x`` is traced. Larger numbers are
         ignored.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array of the dtype of ``weights``, or of the default integer dtype.
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> bincount(gnp.array([1, 3, 1]))
+      >>> gnp.bincount(gnp.array([1, 3, 1]))
       Array([0, 2, 0, 1], dtype=int32)
+      >>> gnp.bincount(gnp.array([0, 1, 1]), weights=gnp.array([0.5, 1.0, 2.0]))
+      Array([0.5, 3. ], dtype=float32)
+
+    See also:
+      `histogram`, `unique_counts`
     """
     numbers = as_array("bincount", x)
     if numbers.dtype == np.bool_:
@@ -103,6 +109,16 @@ def histogram_bin_edges(
       bins: the number of intervals of one length, or their edges.
       range: the first and the last edge; the smallest and the largest element by default.
       weights: ignored.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.histogram_bin_edges(gnp.array([0.0, 1.0, 4.0]), bins=4)
+      Array([0., 1., 2., 3., 4.], dtype=float32)
+      >>> gnp.histogram_bin_edges(gnp.array([0.0, 1.0, 4.0]), bins=2, range=(0, 10))
+      Array([ 0.,  5., 10.], dtype=float32)
+
+    See also:
+      `histogram`
     """
     given: Any = bins
     if isinstance(given, str):
@@ -188,6 +204,19 @@ def histogramdd(
       density: divide by the total and by the sizes of the cells.
     Returns:
       The counts, with a dimension for each coordinate of a point, and a list of the edges.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> points = gnp.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.9]])
+      >>> counts, edges = gnp.histogramdd(points, bins=2)
+      >>> counts
+      Array([[1, 0],
+             [0, 2]], dtype=int32)
+      >>> edges[1]
+      Array([0. , 0.5, 1. ], dtype=float32)
+
+    See also:
+      `histogram`, `histogram2d`
     """
     points = as_array("histogramdd", sample)
     if points.ndim != 2:
@@ -247,6 +276,16 @@ def histogram2d(
       range, weights, density: as in `histogramdd`.
     Returns:
       The counts, and the edges in x and in y.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x, y = gnp.array([0.1, 0.9, 0.8]), gnp.array([0.2, 0.7, 0.9])
+      >>> counts, x_edges, y_edges = gnp.histogram2d(x, y, bins=2, range=[(0, 1), (0, 1)])
+      >>> counts
+      Array([[1, 0],
+             [0, 2]], dtype=int32)
+      >>> x_edges
+      Array([0. , 0.5, 1. ], dtype=float32)
     """
     first, second = promoted("histogram2d", x, y)
     given: Any = bins

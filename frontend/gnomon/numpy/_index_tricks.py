@@ -220,10 +220,21 @@ def _joined_blocks(blocks: Any, rank: int, axis: int) -> Array:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The indices of the main diagonal of an array of ``ndim`` dimensions of size ``n``.
+    """The indices of the main diagonal of an array whose dimensions have one size.
 
+    Args:
+      n: the size of each dimension.
+      ndim: the number of dimensions.
+    Returns:
+      A tuple of ``ndim`` equal int32 vectors.
     Raises:
       ValueError: ``n`` or ``ndim`` is negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.zeros((2, 2)).at[gnp.diag_indices(2)].set(1.0)
+      Array([[1., 0.],
+             [0., 1.]], dtype=float32)
     """
     n, ndim = operator.index(n), operator.index(ndim)
     if n < 0 or ndim < 0:
@@ -232,10 +243,20 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
-    """`diag_indices` of an array whose dimensions have the same size.
+    """The indices of the main diagonal of a given array.
 
+    Args:
+      arr: an array of at least two dimensions of one size.
+    Returns:
+      A tuple of equal int32 vectors, one for each dimension.
     Raises:
       ValueError: the array has fewer than two dimensions, or their sizes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[1, 2], [3, 4]])
+      >>> x[gnp.diag_indices_from(x)]
+      Array([1, 4], dtype=int32)
     """
     x = as_array("diag_indices_from", arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
@@ -255,17 +276,40 @@ def _mask_indices(function: str, triangle: Callable[..., Array], n: Any, k: Any,
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """The indices of the lower triangle of an ``n`` by ``m`` matrix, up to diagonal ``k``.
+    """The indices of the lower triangle of an ``n`` by ``m`` matrix.
+
+    Args:
+      n, m: the numbers of rows and columns; ``m`` is ``n`` by default.
+      k: the last diagonal of the triangle: 0 is the main diagonal, positive ones are above.
+    Returns:
+      The row indices and the column indices, int32 vectors.
 
     Example:
-      >>> tril_indices(2)
+      >>> import gnomon.numpy as gnp
+      >>> gnp.tril_indices(2)
       (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+      >>> gnp.array([[1, 2], [3, 4]])[gnp.tril_indices(2)]
+      Array([1, 3, 4], dtype=int32)
     """
     return _mask_indices("tril_indices", tril, n, k, m)
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """The indices of the upper triangle of an ``n`` by ``m`` matrix, from diagonal ``k``."""
+    """The indices of the upper triangle of an ``n`` by ``m`` matrix.
+
+    Args:
+      n, m: the numbers of rows and columns; ``m`` is ``n`` by default.
+      k: the first diagonal of the triangle: 0 is the main diagonal, positive ones are above.
+    Returns:
+      The row indices and the column indices, int32 vectors.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.triu_indices(2)
+      (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+      >>> gnp.array([[1, 2], [3, 4]])[gnp.triu_indices(2, k=1)]
+      Array([2], dtype=int32)
+    """
     return _mask_indices("triu_indices", triu, n, k, m)
 
 
@@ -277,13 +321,39 @@ def _matrix_shape(function: str, arr: Any) -> tuple[int, int]:
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """`tril_indices` of a matrix."""
+    """The indices of the lower triangle of a given matrix.
+
+    Args:
+      arr: a matrix.
+      k: the last diagonal of the triangle: 0 is the main diagonal, positive ones are above.
+    Returns:
+      The row indices and the column indices, int32 vectors.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[1, 2], [3, 4]])
+      >>> x[gnp.tril_indices_from(x)]
+      Array([1, 3, 4], dtype=int32)
+    """
     rows, columns = _matrix_shape("tril_indices_from", arr)
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """`triu_indices` of a matrix."""
+    """The indices of the upper triangle of a given matrix.
+
+    Args:
+      arr: a matrix.
+      k: the first diagonal of the triangle: 0 is the main diagonal, positive ones are above.
+    Returns:
+      The row indices and the column indices, int32 vectors.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[1, 2], [3, 4]])
+      >>> x[gnp.triu_indices_from(x)]
+      Array([1, 2, 4], dtype=int32)
+    """
     rows, columns = _matrix_shape("triu_indices_from", arr)
     return triu_indices(rows, k, columns)
 
@@ -291,10 +361,27 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
 ) -> tuple[Array, Array]:
-    """The indices at which ``mask_func(ones((n, n)), k)`` is not zero.
+    """The indices of an ``n`` by ``n`` matrix that a mask function keeps.
 
     The mask is evaluated while a function is traced, so ``size`` is needed only if ``mask_func`` or
     ``k`` depends on traced values.
+
+    Args:
+      n: the number of rows and columns.
+      mask_func: a function such as `triu`, called as ``mask_func(ones((n, n)), k)``; indices are
+        kept where its result is not zero.
+      k: the second argument of ``mask_func``.
+      size: the length of the results.
+    Returns:
+      The row indices and the column indices, int32 vectors.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.mask_indices(2, gnp.triu)
+      (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+
+    See also:
+      `triu_indices`, `tril_indices`
     """
     with ensure_compile_time_eval():
         rows, columns = nonzero(mask_func(ones((n, n)), k), size=size)
@@ -307,10 +394,19 @@ def mask_indices(
 def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Coordinates from flat indices, which are clamped to the first and last element.
 
+    Args:
+      indices: an array of integers; negative ones count from the end.
+      shape: the shape of the array that is indexed.
+    Returns:
+      A tuple of integer arrays, one for each dimension.
+
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.unravel_index(gnp.array([1, 5]), (2, 3))
       (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
+
+    See also:
+      `ravel_multi_index`
     """
     flat = as_array("unravel_index", indices)
     given: Any = shape
@@ -358,6 +454,14 @@ def ravel_multi_index(
       ValueError: a coordinate is out of bounds and ``mode`` is "raise", or ``dtype`` cannot hold
         the indices.
       TypeError: the coordinates are not integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ravel_multi_index((gnp.array([0, 1]), gnp.array([1, 2])), (2, 3))
+      Array([1, 5], dtype=int32)
+
+    See also:
+      `unravel_index`
     """
     shape = tuple(operator.index(d) for d in dims)
     if len(multi_index) != len(shape):

@@ -64,13 +64,24 @@ def delete(
 
     Args:
       arr: an array; it is flattened if ``axis`` is None.
-      obj: the slices to delete: an int, a slice, an array of ints or a mask. If it is traced, it
-        must be an int, or an array of ints with ``assume_unique_indices``.
+      obj: what to delete: an int, a slice, an array of ints or a mask. If it is traced, it must be
+        an int, or an array of ints with ``assume_unique_indices``.
+      axis: the dimension that gets shorter; None flattens the array first.
       assume_unique_indices: a promise that ``obj`` has no duplicates, so that the shape is known.
-
     Raises:
       IndexError: a static position is out of bounds.
       ValueError: a traced array of positions may have duplicates.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.delete(gnp.array([10, 20, 30, 40]), gnp.array([0, 2]))
+      Array([20, 40], dtype=int32)
+      >>> gnp.delete(gnp.array([[1, 2], [3, 4]]), 0, axis=1)
+      Array([[2],
+             [4]], dtype=int32)
+
+    See also:
+      `insert`, `compress`
     """
     x = as_array("delete", arr)
     if axis is None:
@@ -102,9 +113,20 @@ def insert(
       obj: positions in ``arr``: an int, a slice, or an array of ints or bools.
       values: the values, which are broadcast to the inserted part and converted to the dtype of
         ``arr``. At a single position, they may be several slices.
-
+      axis: the dimension that gets longer; None flattens the array first.
     Raises:
       IndexError: a static position is out of bounds.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.insert(gnp.array([1, 2, 3]), 1, 99)
+      Array([ 1, 99,  2,  3], dtype=int32)
+      >>> gnp.insert(gnp.array([[1, 2], [3, 4]]), 2, gnp.array([5, 6]), axis=1)
+      Array([[1, 2, 5],
+             [3, 4, 6]], dtype=int32)
+
+    See also:
+      `append`, `delete`
     """
     x = as_array("insert", arr)
     if axis is None:

@@ -54,11 +54,28 @@ Sections = int | Sequence[int] | Array | np.ndarray
 def concatenate(
     arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None
 ) -> Array:
-    """Join arrays along a dimension; ``axis=None`` flattens them first.
+    """Join arrays along a dimension that they all have.
 
+    Args:
+      arrays: a sequence of arrays, equal in all other dimensions; or an array, whose rows are
+        joined.
+      axis: the dimension to join along; None flattens the arrays first.
+      dtype: the dtype of the result; None promotes the dtypes of the arrays.
     Raises:
       ValueError: there are no arrays, or they are 0-d.
       TypeError: their other dimensions differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.concatenate([gnp.array([[1, 2]]), gnp.array([[3, 4], [5, 6]])])
+      Array([[1, 2],
+             [3, 4],
+             [5, 6]], dtype=int32)
+      >>> gnp.concatenate([gnp.array([[1, 2]]), gnp.array([[3.5, 4.5]])], axis=1)
+      Array([[1. , 2. , 3.5, 4.5]], dtype=float32)
+
+    See also:
+      `stack`, which adds a dimension
     """
     slices = _symbolic_slices(arrays)
     if slices is not None:
@@ -128,8 +145,25 @@ def stack(
 ) -> Array:
     """Join arrays of one shape along a new dimension.
 
+    Args:
+      arrays: a sequence of arrays, or an array, whose rows are joined.
+      axis: the position of the new dimension in the result.
+      out: must be None, because arrays are immutable.
+      dtype: the dtype of the result; None promotes the dtypes of the arrays.
     Raises:
       ValueError: there are no arrays, or their shapes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.stack([gnp.array([1, 2]), gnp.array([3, 4])])
+      Array([[1, 2],
+             [3, 4]], dtype=int32)
+      >>> gnp.stack([gnp.array([1, 2]), gnp.array([3, 4])], axis=-1)
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+
+    See also:
+      `concatenate`, `unstack`
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to stack is not supported.")
@@ -148,7 +182,19 @@ def stack(
 
 @takes_extended_arrays()
 def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
-    """Join along the first dimension; vectors are rows."""
+    """Join arrays along the first dimension; vectors are rows.
+
+    Args:
+      tup: a sequence of arrays that are equal in all other dimensions.
+      dtype: the dtype of the result; None promotes the dtypes of the arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.vstack([gnp.array([1, 2]), gnp.array([[3, 4], [5, 6]])])
+      Array([[1, 2],
+             [3, 4],
+             [5, 6]], dtype=int32)
+    """
     slices = _symbolic_slices(tup, (0, 1), (0,))
     if slices is not None:
         return _joined_slices(slices, 0, dtype)
@@ -157,7 +203,20 @@ def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None)
 
 @takes_extended_arrays()
 def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
-    """Join along the second dimension, vectors along the first."""
+    """Join arrays along the second dimension, vectors along the first.
+
+    Args:
+      tup: a sequence of arrays that are equal in all other dimensions.
+      dtype: the dtype of the result; None promotes the dtypes of the arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.hstack([gnp.array([1, 2]), gnp.array([3])])
+      Array([1, 2, 3], dtype=int32)
+      >>> gnp.hstack([gnp.array([[1], [2]]), gnp.array([[3], [4]])])
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+    """
     slices = _symbolic_slices(tup, (0,))
     if slices is not None:
         return _joined_slices(slices, min(slices.ndim - 2, 1), dtype)
@@ -166,7 +225,18 @@ def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None)
 
 
 def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
-    """Join along the third dimension."""
+    """Join arrays along the third dimension; matrices get a third dimension first.
+
+    Args:
+      tup: a sequence of arrays of one shape, up to the third dimension.
+      dtype: the dtype of the result; None promotes the dtypes of the arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.dstack([gnp.array([1, 2]), gnp.array([3, 4])])
+      Array([[[1, 3],
+              [2, 4]]], dtype=int32)
+    """
     slices = _symbolic_slices(tup, (0, 1, 2), (0, 2), (2,))
     if slices is not None:
         return _joined_slices(slices, 2, dtype)
@@ -174,7 +244,22 @@ def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None)
 
 
 def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
-    """Join vectors as columns, matrices along the second dimension."""
+    """Join vectors as the columns of a matrix.
+
+    Args:
+      tup: vectors and matrices with equal numbers of rows.
+    Returns:
+      A matrix; matrices among the arguments contribute all of their columns.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.column_stack([gnp.array([1, 2]), gnp.array([3, 4])])
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+
+    See also:
+      `stack`, `hstack`
+    """
     slices = _symbolic_slices(tup, (0, 1), (1,))
     if slices is not None:
         return _joined_slices(slices, 1, None)
@@ -187,7 +272,27 @@ def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
 
 @takes_extended_arrays("arr", "values")
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """Append ``values`` to ``arr``; without an axis both are flattened."""
+    """A copy of an array with values joined to its end.
+
+    Args:
+      arr: an array.
+      values: an array; with an axis, its other dimensions must equal those of ``arr``.
+      axis: the dimension to join along; None flattens both arrays first.
+    Returns:
+      An array of the promoted dtype; ``arr`` itself does not change.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.append(gnp.array([[1, 2], [3, 4]]), gnp.array([[5, 6]]), axis=0)
+      Array([[1, 2],
+             [3, 4],
+             [5, 6]], dtype=int32)
+      >>> gnp.append(gnp.array([[1, 2], [3, 4]]), 5)
+      Array([1, 2, 3, 4, 5], dtype=int32)
+
+    See also:
+      `concatenate`, `insert`
+    """
     return concatenate([as_array("append", arr), as_array("append", values, 1)], axis)
 
 
@@ -195,8 +300,24 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
     """Cut an array into equal parts, or at given positions.
 
+    Args:
+      ary: an array.
+      indices_or_sections: the number of parts; or the ascending positions of the cuts.
+      axis: the dimension to cut.
+    Returns:
+      A list of arrays.
     Raises:
       ValueError: the size of the dimension is not divisible by the number of parts.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> [part.tolist() for part in gnp.split(gnp.arange(6), 3)]
+      [[0, 1], [2, 3], [4, 5]]
+      >>> [part.tolist() for part in gnp.split(gnp.arange(6), [1, 4])]
+      [[0], [1, 2, 3], [4, 5]]
+
+    See also:
+      `array_split`, which allows unequal parts
     """
     x = as_array("split", ary)
     size = x.shape[canonical_axis(axis, x.ndim)]
@@ -207,7 +328,24 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
 
 @takes_extended_arrays()
 def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
-    """Cut an array into parts whose sizes differ by at most one, or at given positions."""
+    """Cut an array into parts whose sizes differ by at most one, or at given positions.
+
+    Args:
+      ary: an array.
+      indices_or_sections: the number of parts, where the first ones are longer if the size is not
+        divisible; or the ascending positions of the cuts.
+      axis: the dimension to cut.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> [part.tolist() for part in gnp.array_split(gnp.arange(5), 2)]
+      [[0, 1, 2], [3, 4]]
+      >>> [part.tolist() for part in gnp.array_split(gnp.arange(5), [1, 3])]
+      [[0], [1, 2], [3, 4]]
+
+    See also:
+      `split`, which refuses unequal parts
+    """
     x = as_array("array_split", ary)
     place = canonical_axis(axis, x.ndim)
     size = x.shape[place]
@@ -239,23 +377,66 @@ def _positions(given: Any) -> list[Any]:
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
-    """`split` along the first dimension."""
+    """Cut an array along its first dimension.
+
+    Args:
+      ary: an array of at least two dimensions.
+      indices_or_sections: the number of parts or the positions of the cuts, as in `split`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> [part.tolist() for part in gnp.vsplit(gnp.array([[1, 2], [3, 4]]), 2)]
+      [[[1, 2]], [[3, 4]]]
+    """
     return split(ary, indices_or_sections, 0)
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
-    """`split` along the second dimension (of a vector: the first)."""
+    """Cut an array along its second dimension, a vector along its first.
+
+    Args:
+      ary: an array of at least one dimension.
+      indices_or_sections: the number of parts or the positions of the cuts, as in `split`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> [part.tolist() for part in gnp.hsplit(gnp.array([[1, 2], [3, 4]]), 2)]
+      [[[1], [3]], [[2], [4]]]
+    """
     x = as_array("hsplit", ary)
     return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
-    """`split` along the third dimension."""
+    """Cut an array along its third dimension.
+
+    Args:
+      ary: an array of at least three dimensions.
+      indices_or_sections: the number of parts or the positions of the cuts, as in `split`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> [part.shape for part in gnp.dsplit(gnp.zeros((2, 2, 4)), 2)]
+      [(2, 2, 2), (2, 2, 2)]
+    """
     return split(ary, indices_or_sections, 2)
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along a dimension."""
+    """The slices of an array along a dimension, as a tuple of arrays.
+
+    Args:
+      x: an array of at least one dimension.
+      axis: the dimension that the slices do not have.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.unstack(gnp.array([[1, 2], [3, 4]]))
+      (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+
+    See also:
+      `stack`, `split`
+    """
     array = as_array("unstack", x)
     if array.ndim == 0:
         raise ValueError(

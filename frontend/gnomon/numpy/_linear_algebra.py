@@ -44,11 +44,32 @@ def matmul(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """The matrix product; leading dimensions are broadcast, vectors are rows or columns.
+    """The matrix product of two arrays, which is also written ``a @ b``.
 
+    Args:
+      a, b: arrays of at least one dimension. The last two dimensions are matrices ``[..., n, k]``
+        and ``[..., k, m]``; leading dimensions broadcast. A vector is a row on the left and a
+        column on the right, and its dimension is dropped from the result.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+    Returns:
+      An array ``[..., n, m]`` of the promoted dtype.
     Raises:
       ValueError: an operand is a scalar, or the leading dimensions cannot be broadcast.
       TypeError: the contracted sizes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.matmul(gnp.array([[1, 2], [3, 4]]), gnp.array([10, 100]))
+      Array([210, 430], dtype=int32)
+      >>> gnp.matmul(gnp.ones((5, 2, 3)), gnp.ones((5, 3, 4))).shape
+      (5, 2, 4)
+
+    See also:
+      `dot`, `einsum`, `tensordot`
     """
     if out_sharding is not None:
         return with_out_sharding(
@@ -147,7 +168,31 @@ def dot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Contract the last dimension of ``a`` with the second to last (or only) one of ``b``."""
+    """The dot product of vectors, matrices or stacks of them.
+
+    It sums products over the last dimension of ``a`` and the second to last (or only) dimension of
+    ``b``. Other dimensions are not broadcast: the result has all of them, first those of ``a``.
+
+    Args:
+      a, b: arrays; a scalar multiplies the other array.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+    Raises:
+      TypeError: the contracted sizes differ.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.dot(gnp.array([1, 2]), gnp.array([3, 4]))
+      Array(11, dtype=int32)
+      >>> gnp.dot(gnp.ones((5, 2, 3)), gnp.ones((5, 3, 4))).shape
+      (5, 2, 5, 4)
+
+    See also:
+      `matmul`, which broadcasts leading dimensions
+    """
     if out_sharding is not None:
         return with_out_sharding(
             "dot",
@@ -188,7 +233,25 @@ def vdot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The inner product of flattened arrays; the first is conjugated."""
+    """The inner product of two flattened arrays; the first one is conjugated.
+
+    Args:
+      a, b: arrays with equal numbers of elements.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+    Returns:
+      An array of shape ``()``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.vdot(gnp.array([1j, 2.0]), gnp.array([1j, 3.0]))
+      Array(7.+0.j, dtype=complex64)
+
+    See also:
+      `vecdot`, `dot`
+    """
     x = as_array("vdot", a)
     if x.dtype.kind == "c":
         x = lax.conj(x)
@@ -209,7 +272,24 @@ def vecdot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The inner products of vectors along an axis; the first is conjugated."""
+    """The inner products of vectors along an axis; the first vectors are conjugated.
+
+    Args:
+      x1, x2: arrays that broadcast together.
+      axis: the axis that holds the vectors and that the result does not have.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.vecdot(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))
+      Array([3, 7], dtype=int32)
+
+    See also:
+      `vdot`, `inner`
+    """
     x, y = promoted("vecdot", x1, x2)
     if x.dtype.kind == "c":
         x = lax.conj(x)
@@ -230,7 +310,27 @@ def inner(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Inner products along the last dimensions."""
+    """The inner products of vectors along the last dimensions of two arrays.
+
+    Args:
+      a, b: arrays with equal last dimensions; a scalar multiplies the other array.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+    Returns:
+      An array of shape ``a.shape[:-1] + b.shape[:-1]``. Nothing is conjugated.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.inner(gnp.array([1, 2]), gnp.array([3, 4]))
+      Array(11, dtype=int32)
+      >>> gnp.inner(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))
+      Array([3, 7], dtype=int32)
+
+    See also:
+      `vdot`, `vecdot`, `matmul`
+    """
     x, y = promoted("inner", a, b)
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
@@ -244,7 +344,23 @@ def inner(
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
-    """All products of the elements of two flattened arrays."""
+    """The products of all pairs of elements of two flattened arrays.
+
+    Args:
+      a, b: arrays or scalars; nothing is conjugated.
+      out: must be None, because arrays are immutable.
+    Returns:
+      An array of shape ``(a.size, b.size)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.outer(gnp.array([1, 2]), gnp.array([10, 20, 30]))
+      Array([[10, 20, 30],
+             [20, 40, 60]], dtype=int32)
+
+    See also:
+      `linalg.outer`, `kron`, `einsum`
+    """
     if out is not None:
         raise NotImplementedError("The 'out' argument to outer is not supported.")
     x, y = promoted("outer", a, b)
@@ -260,11 +376,29 @@ def tensordot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Products summed over pairs of dimensions.
+    """Products summed over pairs of dimensions of two arrays.
 
     Args:
+      a, b: arrays.
       axes: a number ``n`` (the last ``n`` dimensions of ``a`` and the first ``n`` of ``b``), or two
         sequences of dimensions.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+    Returns:
+      An array with the remaining dimensions of ``a``, then those of ``b``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.tensordot(gnp.ones((2, 3, 4)), gnp.ones((3, 4, 5))).shape
+      (2, 5)
+      >>> gnp.tensordot(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 10]), axes=([0], [0]))
+      Array([31, 42], dtype=int32)
+
+    See also:
+      `einsum`, `dot`
     """
     if out_sharding is not None:
         return with_out_sharding(
@@ -311,7 +445,23 @@ def tensordot(
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonals over two dimensions, as the last dimension of the result."""
+    """The diagonals over two dimensions, as the last dimension of the result.
+
+    Args:
+      a: an array of at least two dimensions.
+      offset: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+      axis1, axis2: the dimensions of the rows and columns, which the result does not have.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.diagonal(gnp.array([[1, 2, 3], [4, 5, 6]]), offset=1)
+      Array([2, 6], dtype=int32)
+      >>> gnp.diagonal(gnp.zeros((2, 3, 4)), axis1=1, axis2=2).shape
+      (2, 3)
+
+    See also:
+      `diag`, `trace`
+    """
     x = as_array("diagonal", a)
     if x.ndim < 2:
         raise ValueError("diagonal requires an array of at least two dimensions.")
@@ -335,7 +485,25 @@ def trace(
     dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Array:
-    """The sum of the diagonal."""
+    """The sum of the elements on a diagonal.
+
+    Args:
+      a: an array of at least two dimensions.
+      offset: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+      axis1, axis2: the dimensions of the rows and columns, which the result does not have.
+      dtype: the dtype of the sum.
+      out: must be None, because arrays are immutable.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.trace(gnp.array([[1, 2], [3, 4]]))
+      Array(5, dtype=int32)
+      >>> gnp.trace(gnp.array([[1, 2], [3, 4]]), offset=1)
+      Array(2, dtype=int32)
+
+    See also:
+      `diagonal`
+    """
     if out is not None:
         raise NotImplementedError("The 'out' argument to trace is not supported.")
     x = as_array("trace", a)
@@ -347,7 +515,21 @@ def trace(
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """The Kronecker product."""
+    """The Kronecker product: every element of ``a`` times the whole of ``b``.
+
+    Args:
+      a, b: arrays; the one with fewer dimensions gets leading ones.
+    Returns:
+      An array whose dimensions are the products of the arguments' dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.kron(gnp.array([1, 10]), gnp.array([1, 2, 3]))
+      Array([ 1,  2,  3, 10, 20, 30], dtype=int32)
+      >>> gnp.kron(gnp.eye(2, dtype=int), gnp.array([[1, 2]]))
+      Array([[1, 2, 0, 0],
+             [0, 0, 1, 2]], dtype=int32)
+    """
     x, y = promoted("kron", a, b)
     rank = max(x.ndim, y.ndim)
     x = reshape(x, (1,) * (rank - x.ndim) + x.shape)
@@ -366,7 +548,24 @@ def cross(
     axisc: int = -1,
     axis: int | None = None,
 ) -> Array:
-    """The cross product of vectors of three elements (or two)."""
+    """The cross product of vectors with three elements.
+
+    Vectors of two elements are taken as vectors in the plane; two of them give only the third
+    component of their product.
+
+    Args:
+      a, b: arrays of vectors, whose other dimensions broadcast.
+      axisa, axisb: the dimension of ``a`` and of ``b`` that holds the components.
+      axisc: the dimension of the result that holds the components.
+      axis: replaces ``axisa``, ``axisb`` and ``axisc``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.cross(gnp.array([1, 0, 0]), gnp.array([0, 1, 0]))
+      Array([0, 0, 1], dtype=int32)
+      >>> gnp.cross(gnp.array([1, 0]), gnp.array([0, 1]))
+      Array(1, dtype=int32)
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = promoted("cross", a, b)
@@ -405,10 +604,25 @@ __all__ = [
 
 
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Products of matrices (the last two dimensions) and vectors (the last one), broadcast.
+    """The products of matrices with vectors; leading dimensions broadcast.
 
+    Args:
+      x1: an array of matrices ``[..., n, k]``.
+      x2: an array of vectors ``[..., k]``.
+    Returns:
+      An array ``[..., n]``.
     Raises:
       ValueError: the first argument has fewer than two dimensions, or the second has none.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.matvec(gnp.array([[1, 2], [3, 4]]), gnp.array([[1, 0], [0, 1], [1, 1]]))
+      Array([[1, 3],
+             [2, 4],
+             [3, 7]], dtype=int32)
+
+    See also:
+      `vecmat`, `matmul`
     """
     x, y = promoted("matvec", x1, x2)
     if x.ndim < 2 or y.ndim < 1:
@@ -419,10 +633,23 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Products of conjugated vectors (the last dimension) and matrices (the last two), broadcast.
+    """The products of vectors, which are conjugated, with matrices; leading dimensions broadcast.
 
+    Args:
+      x1: an array of vectors ``[..., n]``.
+      x2: an array of matrices ``[..., n, k]``.
+    Returns:
+      An array ``[..., k]``.
     Raises:
       ValueError: the first argument has no dimensions, or the second has fewer than two.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.vecmat(gnp.array([1, 10]), gnp.array([[1, 2], [3, 4]]))
+      Array([31, 42], dtype=int32)
+
+    See also:
+      `matvec`
     """
     x, y = promoted("vecmat", x1, x2)
     if x.ndim < 1 or y.ndim < 2:

@@ -33,12 +33,34 @@ __all__ = [
 
 
 def log2(x: ArrayLike, /) -> Array:
-    """Elementwise logarithm to base 2, exact for powers of two."""
+    """The logarithm to base 2, elementwise; exact for powers of two.
+
+    Args:
+      x: an array or scalar; integers and bool become floating point numbers.
+    Returns:
+      An array of the shape of ``x``; -inf at zero, nan for negative real numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.log2(gnp.array([8, 1, 0]))
+      Array([  3.,   0., -inf], dtype=float32)
+    """
     return with_weak_type(binary_logarithm(_operand("log2", x)), False)
 
 
 def log10(x: ArrayLike, /) -> Array:
-    """Elementwise logarithm to base 10."""
+    """The logarithm to base 10, elementwise.
+
+    Args:
+      x: an array or scalar; integers and bool become floating point numbers.
+    Returns:
+      An array of the shape of ``x``; -inf at zero, nan for negative real numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.log10(gnp.array([1000.0, 0.1, 0.0])).round(4)
+      Array([  3.,  -1., -inf], dtype=float32)
+    """
     result = with_weak_type(bind(ops.log, _operand("log10", x)), False)
     if not is_complex(result.dtype):
         return _per_decade(result)
@@ -60,7 +82,19 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     r"""Elementwise :math:`\log(e^{x_1} + e^{x_2})` without intermediate overflow.
 
     Args:
-      x1, x2: arrays or scalars that can be broadcast together.
+      x1, x2: arrays or scalars that broadcast together; integers become floating point numbers.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.logaddexp(-1000.0, -1000.0)
+      Array(-999.3068, dtype=float32, weak_type=True)
+      >>> gnp.log(gnp.exp(-1000.0) + gnp.exp(-1000.0))
+      Array(-inf, dtype=float32, weak_type=True)
+
+    See also:
+      `gnomon.scipy.special.logsumexp`
     """
     return _log_add("logaddexp", x1, x2, base=0)
 
@@ -69,7 +103,14 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     r"""Elementwise :math:`\log_2(2^{x_1} + 2^{x_2})` without intermediate overflow.
 
     Args:
-      x1, x2: arrays or scalars that can be broadcast together.
+      x1, x2: arrays or scalars of real numbers that broadcast together.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.logaddexp2(200.0, 200.0)
+      Array(201., dtype=float32, weak_type=True)
     """
     return _log_add("logaddexp2", x1, x2, base=2)
 

@@ -31,11 +31,29 @@ def reshape(
     copy: bool | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """``a`` in another shape of the same size; one dimension may be ``-1``.
+    """An array with the same elements in another shape.
 
+    Args:
+      a: an array or scalar.
+      shape: an int or a tuple of ints; one of them may be -1, and is inferred from the size.
+      order: "C" reads and writes the last dimension fastest, "F" the first; "A" means "C".
+      copy: ignored.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
     Raises:
       TypeError: the sizes do not fit.
-      ValueError: the order is not ``"C"``, ``"F"``, or ``"A"``, which means ``"C"``.
+      ValueError: the order is not "C", "F" or "A".
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.reshape(gnp.arange(6), (2, -1))
+      Array([[0, 1, 2],
+             [3, 4, 5]], dtype=int32)
+      >>> gnp.reshape(gnp.arange(6), (2, 3), order="F")
+      Array([[0, 2, 4],
+             [1, 3, 5]], dtype=int32)
+
+    See also:
+      `ravel`, `transpose`, `expand_dims`
     """
     if out_sharding is not None:
         return with_out_sharding("reshape", out_sharding, lambda x: reshape(x, shape, order), a)
@@ -59,7 +77,23 @@ def reshape(
 
 @takes_extended_arrays()
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding | None = None) -> Array:
-    """Flatten ``a`` to one dimension."""
+    """Flatten an array to one dimension.
+
+    Args:
+      a: an array or scalar.
+      order: "C" reads the last dimension fastest, "F" the first.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ravel(gnp.array([[1, 2], [3, 4]]))
+      Array([1, 2, 3, 4], dtype=int32)
+      >>> gnp.ravel(gnp.array([[1, 2], [3, 4]]), order="F")
+      Array([1, 3, 2, 4], dtype=int32)
+
+    See also:
+      `reshape`
+    """
     if out_sharding is not None:
         return with_out_sharding("ravel", out_sharding, lambda x: ravel(x, order), a)
     return reshape(a, (0,) if as_array("ravel", a).size == 0 else (-1,), order)
@@ -67,7 +101,26 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding | None = 
 
 @takes_extended_arrays()
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """Permute dimensions; by default reverse them."""
+    """Permute the dimensions of an array.
+
+    Args:
+      a: an array.
+      axes: the dimensions of ``a`` in the order of the result; None reverses them.
+    Raises:
+      ValueError: ``axes`` is not a permutation of the dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.transpose(gnp.array([[1, 2, 3], [4, 5, 6]]))
+      Array([[1, 4],
+             [2, 5],
+             [3, 6]], dtype=int32)
+      >>> gnp.transpose(gnp.zeros((2, 3, 4)), (1, 0, 2)).shape
+      (3, 2, 4)
+
+    See also:
+      `matrix_transpose`, `moveaxis`, `swapaxes`
+    """
     x = as_array("transpose", a)
     if axes is None:
         order = tuple(range(x.ndim))[::-1]
@@ -84,7 +137,22 @@ permute_dims = transpose
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """Swap the last two dimensions."""
+    """Swap the last two dimensions.
+
+    Args:
+      x: an array of at least two dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.matrix_transpose(gnp.array([[1, 2], [3, 4]]))
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+      >>> gnp.matrix_transpose(gnp.zeros((5, 2, 3))).shape
+      (5, 3, 2)
+
+    See also:
+      `transpose`, which reverses all dimensions
+    """
     array = as_array("matrix_transpose", x)
     if array.ndim < 2:
         raise ValueError(f"matrix_transpose takes two dimensions or more, got {array.ndim}")
@@ -93,7 +161,20 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 @takes_extended_arrays()
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Swap two dimensions."""
+    """Swap two dimensions.
+
+    Args:
+      a: an array.
+      axis1, axis2: the dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.swapaxes(gnp.zeros((2, 3, 4)), 0, 2).shape
+      (4, 3, 2)
+
+    See also:
+      `transpose`, `moveaxis`
+    """
     x = as_array("swapaxes", a)
     order = list(range(x.ndim))
     i, j = canonical_axis(axis1, x.ndim), canonical_axis(axis2, x.ndim)
@@ -103,7 +184,23 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 @takes_extended_arrays()
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """Move dimensions to new places; the others keep their order."""
+    """Move dimensions to other positions; the remaining ones keep their order.
+
+    Args:
+      a: an array.
+      source: the dimension to move, or several.
+      destination: the position of each in the result.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.moveaxis(gnp.zeros((2, 3, 4)), 0, -1).shape
+      (3, 4, 2)
+      >>> gnp.moveaxis(gnp.zeros((2, 3, 4)), [0, 1], [1, 0]).shape
+      (3, 2, 4)
+
+    See also:
+      `transpose`, `swapaxes`
+    """
     x = as_array("moveaxis", a)
     sources = axis_tuple("moveaxis", source, x.ndim)
     destinations = axis_tuple("moveaxis", destination, x.ndim)
@@ -119,7 +216,23 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 @takes_extended_arrays()
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Insert dimensions of size one; ``axis`` holds their positions in the result."""
+    """Insert dimensions of size one.
+
+    Args:
+      a: an array or scalar.
+      axis: the position of the new dimension in the result, or several positions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.expand_dims(gnp.array([1, 2]), 1)
+      Array([[1],
+             [2]], dtype=int32)
+      >>> gnp.expand_dims(gnp.array([1, 2]), (0, -1)).shape
+      (1, 2, 1)
+
+    See also:
+      `squeeze`, `reshape`
+    """
     x = as_array("expand_dims", a)
     axes = as_tuple(axis)
     return lax.expand_dims(x, axis_tuple("expand_dims", axes, x.ndim + len(axes)))
@@ -127,10 +240,23 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 @takes_extended_arrays()
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Remove the given dimensions of size one, or all of them.
+    """Remove dimensions of size one.
 
+    Args:
+      a: an array.
+      axis: the dimension or dimensions to remove; None removes all of size one.
     Raises:
       ValueError: a given dimension is not of size one.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.squeeze(gnp.zeros((1, 3, 1))).shape
+      (3,)
+      >>> gnp.squeeze(gnp.zeros((1, 3, 1)), axis=0).shape
+      (3, 1)
+
+    See also:
+      `expand_dims`
     """
     x = as_array("squeeze", a)
     if axis is None:
@@ -150,10 +276,24 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 def broadcast_to(
     array: ArrayLike, shape: ShapeLike, *, out_sharding: OutSharding | None = None
 ) -> Array:
-    """Broadcast an array to a shape.
+    """Repeat an array along new dimensions and dimensions of size one, up to a shape.
 
+    Args:
+      array: an array or scalar.
+      shape: the shape; its last dimensions must equal those of ``array`` where these are not 1.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
     Raises:
       ValueError: the shape does not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.broadcast_to(gnp.array([1, 2, 3]), (2, 3))
+      Array([[1, 2, 3],
+             [1, 2, 3]], dtype=int32)
+      >>> gnp.broadcast_to(gnp.array([1, 2]), (2, 3))
+      Traceback (most recent call last):
+          ...
+      ValueError: Incompatible shapes for broadcasting: (2,) and requested shape (2, 3)
     """
     if out_sharding is not None:
         return with_out_sharding(
@@ -174,12 +314,42 @@ def broadcast_to(
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
-    """The common shape that shapes broadcast to."""
+    """The shape that arrays of the given shapes broadcast to.
+
+    Args:
+      shapes: tuples of ints, or ints, which mean one dimension.
+    Raises:
+      ValueError: the shapes do not broadcast.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.broadcast_shapes((2, 1), (3,), ())
+      (2, 3)
+      >>> gnp.broadcast_shapes((2,), (3,))
+      Traceback (most recent call last):
+          ...
+      ValueError: Incompatible shapes for broadcasting: (2,), (3,)
+    """
     return tuple(lax.broadcast_shapes(*shapes))
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """Broadcast arrays to their common shape."""
+    """Broadcast arrays to their common shape.
+
+    Args:
+      args: arrays or scalars; their dtypes may differ and are kept.
+    Returns:
+      A list with one array for each argument.
+    Raises:
+      ValueError: the shapes do not broadcast.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.broadcast_arrays(gnp.array([1, 2, 3]), gnp.array([[10.0], [20.0]]))
+      [Array([[1, 2, 3],
+             [1, 2, 3]], dtype=int32), Array([[10., 10., 10.],
+             [20., 20., 20.]], dtype=float32)]
+    """
     arrays = [as_array("broadcast_arrays", x, i) for i, x in enumerate(args)]
     shape = broadcast_shapes(*(x.shape for x in arrays))
     return [broadcast_to(x, shape) for x in arrays]
@@ -191,17 +361,56 @@ def _at_least(function: str, xs: tuple[Any, ...], make: Callable[[Array], Array]
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Convert arrays to arrays of at least one dimension."""
+    """Convert scalars to arrays with one dimension; other arrays stay as they are.
+
+    Args:
+      arys: one array or several.
+    Returns:
+      The array, or a list of arrays if there are several arguments.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.atleast_1d(3.0)
+      Array([3.], dtype=float32, weak_type=True)
+      >>> gnp.atleast_1d(1, gnp.array([2, 3]))
+      [Array([1], dtype=int32, weak_type=True), Array([2, 3], dtype=int32)]
+    """
     return _at_least("atleast_1d", arys, lambda x: reshape(x, (1,)) if x.ndim == 0 else x)
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Convert arrays to arrays of at least two dimensions; vectors become rows."""
+    """Add leading dimensions until an array has two; a vector becomes a row.
+
+    Args:
+      arys: one array or several.
+    Returns:
+      The array, or a list of arrays if there are several arguments.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.atleast_2d(gnp.array([1, 2, 3])).shape
+      (1, 3)
+      >>> gnp.atleast_2d(5).shape
+      (1, 1)
+    """
     return _at_least("atleast_2d", arys, lambda x: reshape(x, (1, x.size)) if x.ndim < 2 else x)
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Convert arrays to arrays of at least three dimensions."""
+    """Add dimensions until an array has three; a vector of size n gets the shape ``(1, n, 1)``.
+
+    Args:
+      arys: one array or several. A matrix of shape ``(m, n)`` gets the shape ``(m, n, 1)``.
+    Returns:
+      The array, or a list of arrays if there are several arguments.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.atleast_3d(gnp.arange(4)).shape
+      (1, 4, 1)
+      >>> gnp.atleast_3d(gnp.ones((2, 3))).shape
+      (2, 3, 1)
+    """
 
     def make(x: Array) -> Array:
         if x.ndim <= 1:

@@ -50,11 +50,28 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The arithmetic mean over axes; nan if there are no elements.
+    """The arithmetic mean along axes.
 
     Args:
-      dtype: the dtype of the sum and of the result; by default inexact. A mean of integers in an
+      a: an array; narrow floating point numbers are summed in float32.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the sum and of the result; None means inexact. A mean of integers in an
         integer dtype is truncated.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+    Returns:
+      A floating point or complex array; nan over no elements.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.mean(gnp.array([[1, 2], [3, 5]]), axis=0)
+      Array([2. , 3.5], dtype=float32)
+      >>> gnp.mean(gnp.array([1, 2]), dtype=gnp.int32)
+      Array(1, dtype=int32)
+
+    See also:
+      `average`, `median`, `nanmean`
     """
     if type(a) is ConcreteArray and dtype is out is where is None:
         direct = eager.mean(a, axis, keepdims)
@@ -84,13 +101,27 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean over axes; ``returned`` adds the sum of the weights.
+    """The weighted mean along axes.
 
     Args:
-      weights: an array of the shape of ``a``, or of the lengths of the axes in their order.
-
+      a: an array; integers become floating point numbers.
+      axis: the axis or axes to reduce; None reduces all of them.
+      weights: an array of the shape of ``a``, or of the lengths of the reduced axes in their order;
+        None weights all elements equally.
+      returned: also return the sum of the weights, as ``(average, sum_of_weights)``.
+      keepdims: keep the reduced dimensions, with size one.
     Raises:
       ValueError: the weights have another shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.average(gnp.array([1.0, 2.0, 6.0]), weights=gnp.array([3, 1, 0]))
+      Array(1.25, dtype=float32)
+      >>> gnp.average(gnp.array([[1.0, 2.0], [3.0, 4.0]]), axis=1, weights=gnp.array([1, 3]))
+      Array([1.75, 3.75], dtype=float32)
+
+    See also:
+      `mean`
     """
     x = as_array("average", a)
     if weights is None:
@@ -133,15 +164,32 @@ def var(
     mean: ArrayLike | None = None,
     correction: int | float | None = None,
 ) -> Array:
-    """The variance over axes: the mean of squared distances from the mean.
+    """The variance along axes: the mean of the squared distances from the mean.
 
     Args:
+      a: an array; integers become floating point numbers.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the computation; None means inexact.
+      out: must be None, because arrays are immutable.
       ddof, correction: the number that is subtracted from the number of elements in the divisor;
-        two names of the same argument.
+        two names of the same argument. The default 0 divides by the number of elements.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
       mean: the mean, if it is known; it must broadcast against ``a``.
-
+    Returns:
+      A real array; nan over no elements.
     Raises:
       ValueError: the dtype is not inexact, or it is real and the array is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.var(gnp.array([1.0, 3.0]))
+      Array(1., dtype=float32)
+      >>> gnp.var(gnp.array([1.0, 3.0]), ddof=1)
+      Array(2., dtype=float32)
+
+    See also:
+      `std`, `nanvar`, `cov`
     """
     no_out("var", out)
     if correction is not None:
@@ -193,7 +241,31 @@ def std(
     mean: ArrayLike | None = None,
     correction: int | float | None = None,
 ) -> Array:
-    """The standard deviation over axes: the square root of `var`."""
+    """The standard deviation along axes: the square root of `var`.
+
+    Args:
+      a: an array; integers become floating point numbers.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the computation; None means inexact.
+      out: must be None, because arrays are immutable.
+      ddof, correction: the number that is subtracted from the number of elements in the divisor;
+        two names of the same argument. The default 0 divides by the number of elements.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+      mean: the mean, if it is known; it must broadcast against ``a``.
+    Returns:
+      A real array; nan over no elements.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.std(gnp.array([1.0, 5.0]))
+      Array(2., dtype=float32)
+      >>> gnp.std(gnp.array([1.0, 5.0]), ddof=1).round(4)
+      Array(2.8284, dtype=float32)
+
+    See also:
+      `var`, `nanstd`
+    """
     no_out("std", out)
     return lax.sqrt(
         var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)

@@ -58,7 +58,25 @@ def nansum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`sum` with nan counting as zero."""
+    """The sum along axes, where nan counts as zero.
+
+    Args:
+      a: an array.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the sum.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: a number to add to the sum.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nansum(gnp.array([[2.0, gnp.nan], [gnp.nan, gnp.nan]]), axis=1)
+      Array([2., 0.], dtype=float32)
+
+    See also:
+      `sum`
+    """
     return sum_(_without_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
@@ -71,7 +89,25 @@ def nanprod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`prod` with nan counting as one."""
+    """The product along axes, where nan counts as one.
+
+    Args:
+      a: an array.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the product.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: a number to multiply the product by.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanprod(gnp.array([2.0, gnp.nan, 3.0]))
+      Array(6., dtype=float32)
+
+    See also:
+      `prod`
+    """
     return prod(_without_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
@@ -101,7 +137,26 @@ def nanmax(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`max` of the elements that are not nan; if there are none, ``initial`` or nan."""
+    """The largest element along axes that is not nan.
+
+    Args:
+      a: an array.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: the smallest value that the result may have; required over no elements.
+      where: a bool array that selects elements; it requires ``initial``.
+    Returns:
+      An array of the dtype of ``a``; where all elements are nan, ``initial`` or nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanmax(gnp.array([[1.0, gnp.nan], [gnp.nan, gnp.nan]]), axis=1)
+      Array([ 1., nan], dtype=float32)
+
+    See also:
+      `max`, `fmax`
+    """
     no_out("nanmax", out)
     return _nan_extreme("nanmax", max_, a, axis, keepdims, initial, where)
 
@@ -114,7 +169,26 @@ def nanmin(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`min` of the elements that are not nan; if there are none, ``initial`` or nan."""
+    """The smallest element along axes that is not nan.
+
+    Args:
+      a: an array.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: the largest value that the result may have; required over no elements.
+      where: a bool array that selects elements; it requires ``initial``.
+    Returns:
+      An array of the dtype of ``a``; where all elements are nan, ``initial`` or nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanmin(gnp.array([[1.0, gnp.nan], [gnp.nan, gnp.nan]]), axis=1)
+      Array([ 1., nan], dtype=float32)
+
+    See also:
+      `min`, `fmin`
+    """
     no_out("nanmin", out)
     return _nan_extreme("nanmin", min_, a, axis, keepdims, initial, where)
 
@@ -138,7 +212,26 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """`mean` of the elements that are not nan; nan if there are none."""
+    """The mean along axes of the elements that are not nan.
+
+    Args:
+      a: an array.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the sum and of the result; None means inexact.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+    Returns:
+      A floating point or complex array; nan where all elements are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanmean(gnp.array([[1.0, gnp.nan, 3.0], [gnp.nan] * 3]), axis=1)
+      Array([ 2., nan], dtype=float32)
+
+    See also:
+      `mean`
+    """
     no_out("nanmean", out)
     x, valid = _valid_where("nanmean", a, where)
     return mean(x, axis, dtype, None, keepdims, where=valid)
@@ -154,7 +247,30 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """`var` of the elements that are not nan; nan if there are too few."""
+    """The variance along axes of the elements that are not nan.
+
+    Args:
+      a: an array.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the computation; None means inexact.
+      out: must be None, because arrays are immutable.
+      ddof: the number that is subtracted from the number of elements in the divisor.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+      mean: the mean, if it is known; it must broadcast against ``a``.
+    Returns:
+      A real array; nan where at most ``ddof`` elements are not nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanvar(gnp.array([1.0, gnp.nan, 3.0]))
+      Array(1., dtype=float32)
+      >>> gnp.nanvar(gnp.array([1.0, gnp.nan, 3.0]), ddof=1)
+      Array(2., dtype=float32)
+
+    See also:
+      `var`
+    """
     no_out("nanvar", out)
     x, valid = _valid_where("nanvar", a, where)
     return var(x, axis, dtype, None, ddof, keepdims, where=valid, mean=mean)
@@ -170,21 +286,72 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """The square root of `nanvar`."""
+    """The standard deviation along axes of the elements that are not nan.
+
+    Args:
+      a: an array.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the computation; None means inexact.
+      out: must be None, because arrays are immutable.
+      ddof: the number that is subtracted from the number of elements in the divisor.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+      mean: the mean, if it is known; it must broadcast against ``a``.
+    Returns:
+      A real array; nan where at most ``ddof`` elements are not nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanstd(gnp.array([1.0, gnp.nan, 5.0]))
+      Array(2., dtype=float32)
+
+    See also:
+      `std`
+    """
     return lax.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
 
 def nancumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """`cumsum` with nan counted as zero."""
+    """The cumulative sum along an axis, where nan counts as zero.
+
+    Args:
+      a: an array.
+      axis: the axis; None sums the flattened array.
+      dtype: the dtype of the sums.
+      out: must be None, because arrays are immutable.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nancumsum(gnp.array([2.0, gnp.nan, 3.0]))
+      Array([2., 2., 5.], dtype=float32)
+
+    See also:
+      `cumsum`
+    """
     return cumsum(_without_nan("nancumsum", a, 0)[0], axis, dtype, out)
 
 
 def nancumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """`cumprod` with nan counted as one."""
+    """The cumulative product along an axis, where nan counts as one.
+
+    Args:
+      a: an array.
+      axis: the axis; None multiplies the flattened array.
+      dtype: the dtype of the products.
+      out: must be None, because arrays are immutable.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nancumprod(gnp.array([2.0, gnp.nan, 3.0]))
+      Array([2., 2., 6.], dtype=float32)
+
+    See also:
+      `cumprod`
+    """
     return cumprod(_without_nan("nancumprod", a, 1)[0], axis, dtype, out)
 
 
@@ -205,12 +372,46 @@ def _nan_position(
 def nanargmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """`argmax` of the elements that are not nan; -1 if all are nan."""
+    """The index of the largest element along an axis; nan is skipped.
+
+    Args:
+      a: an array of real numbers.
+      axis: the axis; None searches the flattened array.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the searched dimension, with size one.
+    Returns:
+      An array of integers; -1 where all elements are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanargmax(gnp.array([[1.0, gnp.nan, 3.0], [gnp.nan] * 3]), axis=1)
+      Array([ 2, -1], dtype=int32)
+
+    See also:
+      `argmax`
+    """
     return _nan_position("nanargmax", argmax, a, axis, out, keepdims)
 
 
 def nanargmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """`argmin` of the elements that are not nan; -1 if all are nan."""
+    """The index of the smallest element along an axis; nan is skipped.
+
+    Args:
+      a: an array of real numbers.
+      axis: the axis; None searches the flattened array.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the searched dimension, with size one.
+    Returns:
+      An array of integers; -1 where all elements are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanargmin(gnp.array([gnp.nan, 4.0, 2.0]))
+      Array(2, dtype=int32)
+
+    See also:
+      `argmin`
+    """
     return _nan_position("nanargmin", argmin, a, axis, out, keepdims)

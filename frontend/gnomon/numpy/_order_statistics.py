@@ -205,7 +205,25 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """`quantile` of the elements that are not nan."""
+    """The quantiles along axes of the elements that are not nan.
+
+    Args:
+      a: an array of real numbers.
+      q: fractions in [0, 1], an array or scalar; its dimensions come first in the result.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out, overwrite_input: not supported.
+      method: the interpolation between elements, as in `quantile`.
+      keepdims: keep the reduced dimensions, with size one.
+      weights: a weight for each element, as in `quantile`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanquantile(gnp.array([1.0, gnp.nan, 3.0]), 0.5)
+      Array(2., dtype=float32)
+
+    See also:
+      `quantile`
+    """
     _no_buffers("nanquantile", out, overwrite_input)
     return _quantile("nanquantile", a, q, axis, method, keepdims, weights, skip_nans=True)
 
@@ -228,7 +246,26 @@ def percentile(
     weights: ArrayLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """`quantile` with fractions in percent, between 0 and 100."""
+    """The percentiles along axes: `quantile` with fractions in percent.
+
+    Args:
+      a: an array of real numbers.
+      q: percentages in [0, 100], an array or scalar; its dimensions come first in the result.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out, overwrite_input: not supported.
+      method: the interpolation between elements, as in `quantile`.
+      keepdims: keep the reduced dimensions, with size one.
+      weights: a weight for each element, as in `quantile`.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.percentile(gnp.array([1.0, 2.0, 4.0]), gnp.array([0, 50, 75]))
+      Array([1., 2., 3.], dtype=float32)
+
+    See also:
+      `quantile`, `median`
+    """
     _no_buffers("percentile", out, overwrite_input)
     fraction = _fraction_of_percent("percentile", q)
     return _quantile("percentile", a, fraction, axis, method, keepdims, weights, skip_nans=False)
@@ -245,7 +282,25 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """`percentile` of the elements that are not nan."""
+    """The percentiles along axes of the elements that are not nan.
+
+    Args:
+      a: an array of real numbers.
+      q: percentages in [0, 100], an array or scalar; its dimensions come first in the result.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out, overwrite_input: not supported.
+      method: the interpolation between elements, as in `quantile`.
+      keepdims: keep the reduced dimensions, with size one.
+      weights: a weight for each element, as in `quantile`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanpercentile(gnp.array([1.0, gnp.nan, 3.0]), 50)
+      Array(2., dtype=float32)
+
+    See also:
+      `percentile`
+    """
     _no_buffers("nanpercentile", out, overwrite_input)
     fraction = _fraction_of_percent("nanpercentile", q)
     return _quantile("nanpercentile", a, fraction, axis, method, keepdims, weights, skip_nans=True)
@@ -265,6 +320,16 @@ def median(
       axis: the dimension, or a tuple of them; None: all.
       out, overwrite_input: not supported.
       keepdims: keep reduced dimensions, with size one.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.median(gnp.array([7, 1, 3]))
+      Array(3., dtype=float32)
+      >>> gnp.median(gnp.array([[1.0, 2.0], [3.0, gnp.nan]]), axis=1)
+      Array([1.5, nan], dtype=float32)
+
+    See also:
+      `quantile`, `nanmedian`
     """
     _no_buffers("median", out, overwrite_input)
     half = np.float32(0.5)
@@ -278,7 +343,24 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """`median` of the elements that are not nan."""
+    """The median along axes of the elements that are not nan.
+
+    Args:
+      a: an array of real numbers.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out, overwrite_input: not supported.
+      keepdims: keep the reduced dimensions, with size one.
+    Returns:
+      A floating point array; nan where all elements are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nanmedian(gnp.array([1.0, gnp.nan, 2.0, 4.0]))
+      Array(2., dtype=float32)
+
+    See also:
+      `median`
+    """
     _no_buffers("nanmedian", out, overwrite_input)
     half = np.float32(0.5)
     return _quantile("nanmedian", a, half, axis, "midpoint", keepdims, None, skip_nans=True)

@@ -82,7 +82,7 @@ def pad(
       reflect_type: for ``"reflect"`` and ``"symmetric"``: ``"even"``; or ``"odd"``, which also
         reflects the values about the value at the border.
       stat_length: for the statistics: the number of elements at each border; all by default.
-
+      kwargs: the keyword arguments above, each for its modes only; or those of a function ``mode``.
     Raises:
       ValueError: a width is negative, the mode does not take a keyword argument, or a dimension is
         empty and has no values to pad with.

@@ -42,19 +42,61 @@ def _integral(x: Array) -> bool:
 
 
 def floor(x: ArrayLike, /) -> Array:
-    """Elementwise largest integer that is at most x, in the dtype of x."""
+    """The largest integer that is not above ``x``, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers are returned unchanged.
+    Returns:
+      An array of the shape and dtype of ``x``; floating point numbers stay floating point.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.floor(gnp.array([1.8, -1.2]))
+      Array([ 1., -2.], dtype=float32)
+
+    See also:
+      `ceil`, `trunc`, `floor_divide`
+    """
     x = as_array("floor", x)
     return x if _integral(x) else lax.floor(x)
 
 
 def ceil(x: ArrayLike, /) -> Array:
-    """Elementwise smallest integer that is at least x, in the dtype of x."""
+    """The smallest integer that is not below ``x``, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers are returned unchanged.
+    Returns:
+      An array of the shape and dtype of ``x``; floating point numbers stay floating point.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ceil(gnp.array([1.2, -1.2]))
+      Array([ 2., -1.], dtype=float32)
+
+    See also:
+      `floor`, `trunc`, `round`
+    """
     x = as_array("ceil", x)
     return x if _integral(x) else lax.ceil(x)
 
 
 def trunc(x: ArrayLike) -> Array:
-    """Elementwise rounding towards zero to an integer, in the dtype of x."""
+    """``x`` rounded towards zero to an integer, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers are returned unchanged.
+    Returns:
+      An array of the shape and dtype of ``x``; floating point numbers stay floating point.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.trunc(gnp.array([1.8, -1.8]))
+      Array([ 1., -1.], dtype=float32)
+
+    See also:
+      `floor`, `ceil`
+    """
     x = as_array("trunc", x)
     if _integral(x):
         return x
@@ -63,13 +105,37 @@ def trunc(x: ArrayLike) -> Array:
 
 
 def fix(x: ArrayLike, out: None = None) -> Array:
-    """The same as `trunc`."""
+    """``x`` rounded towards zero to an integer, elementwise; another name of `trunc`.
+
+    Args:
+      x: an array or scalar of real numbers.
+      out: must be None, because arrays are immutable.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fix(gnp.array([1.8, -1.8]))
+      Array([ 1., -1.], dtype=float32)
+    """
     no_out("fix", out)
     return trunc(x)
 
 
 def rint(x: ArrayLike, /) -> Array:
-    """Elementwise nearest integer, a floating point number; halves are rounded to even."""
+    """The nearest integer as a floating point number, elementwise.
+
+    Args:
+      x: an array or scalar; integers and bool become floating point numbers.
+    Returns:
+      An array of the shape of ``x``; halves are rounded to the even neighbour.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.rint(gnp.array([0.5, 1.5, -0.7]))
+      Array([ 0.,  2., -1.], dtype=float32)
+
+    See also:
+      `round`
+    """
     x = as_array("rint", x)
     if _integral(x):
         return converted(x, _dtypes.default_float_dtype())
@@ -88,10 +154,22 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 
     Args:
       a: an array or scalar.
-      decimals: the number of decimals; negative numbers are places before the decimal point.
-      out: must be None.
+      decimals: the number of decimals; negative numbers round to tens, hundreds, and so on.
+      out: must be None, because arrays are immutable.
+    Returns:
+      An array of the dtype of ``a``. Halves are rounded to the even digit.
     Raises:
       NotImplementedError: ``a`` is an integer array and ``decimals`` is negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.round(gnp.array([0.5, 1.5, 2.5]))
+      Array([0., 2., 2.], dtype=float32)
+      >>> gnp.round(gnp.array([3.14159, 2.71828]), 2)
+      Array([3.14, 2.72], dtype=float32)
+
+    See also:
+      `floor`, `ceil`, `rint`
     """
     no_out("round", out)
     x, decimals = as_array("round", a), operator.index(decimals)
@@ -127,7 +205,19 @@ around = round
 
 
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
-    """Elementwise fractional and integral part; the fraction has the sign of x or is zero."""
+    """The fractional and the integral part, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+      out: must be None, because arrays are immutable.
+    Returns:
+      The pair ``(fraction, integer)``; a fraction that is not zero has the sign of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.modf(gnp.array([3.5, -1.25]))
+      (Array([ 0.5 , -0.25], dtype=float32), Array([ 3., -1.], dtype=float32))
+    """
     no_out("modf", out)
     (x,) = promoted_dtypes("modf", INEXACT_KIND, x)
     accept("modf", x, FLOAT)
@@ -139,26 +229,68 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
 
 
 def fabs(x: ArrayLike, /) -> Array:
-    """Elementwise absolute value, a floating point number."""
+    """The absolute value as a floating point number, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+    Raises:
+      TypeError: ``x`` is complex; see `absolute`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fabs(gnp.array([-1, 2]))
+      Array([1., 2.], dtype=float32)
+    """
     (x,) = promoted_dtypes("fabs", INEXACT_KIND, x)
     accept("fabs", x, FLOAT)
     return bind(ops.abs, x)
 
 
 def real(val: ArrayLike, /) -> Array:
-    """Elementwise real part; ``val`` itself if it is real."""
+    """The real part, elementwise.
+
+    Args:
+      val: an array or scalar; real numbers are returned unchanged.
+    Returns:
+      A real array of the shape of ``val``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.real(gnp.array([1 + 2j, 3.0]))
+      Array([1., 3.], dtype=float32)
+    """
     x = as_array("real", val)
     return bind(ops.real, x) if is_complex(x.dtype) else x
 
 
 def imag(val: ArrayLike, /) -> Array:
-    """Elementwise imaginary part; zeros if ``val`` is real."""
+    """The imaginary part, elementwise.
+
+    Args:
+      val: an array or scalar; the imaginary part of a real number is zero.
+    Returns:
+      A real array of the shape of ``val``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.imag(gnp.array([1 + 2j, 3.0]))
+      Array([2., 0.], dtype=float32)
+    """
     x = as_array("imag", val)
     return bind(ops.imag, x) if is_complex(x.dtype) else constant_like(x, 0)
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """Elementwise complex conjugate; ``x`` itself if it is real."""
+    """The complex conjugate, elementwise.
+
+    Args:
+      x: an array or scalar; real numbers are returned unchanged.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.conjugate(gnp.array([1 + 2j, 3 - 4j]))
+      Array([1.-2.j, 3.+4.j], dtype=complex64)
+    """
     x = as_array("conjugate", x)
     return bind(ops.conj, x) if is_complex(x.dtype) else x
 
@@ -167,7 +299,21 @@ conj = conjugate
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """Elementwise angle of complex numbers, in [-pi, pi], or in degrees if ``deg``."""
+    """The angle of complex numbers with the positive real axis, elementwise.
+
+    Args:
+      z: an array or scalar; negative real numbers have the angle pi.
+      deg: return degrees instead of radians.
+    Returns:
+      A floating point array of the shape of ``z``, with values in [-pi, pi].
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.angle(gnp.array([1.0, 1j, -1 + 0j])).round(4)
+      Array([0.    , 1.5708, 3.1416], dtype=float32)
+      >>> gnp.angle(1 + 1j, deg=True)
+      Array(45., dtype=float32, weak_type=True)
+    """
     (x,) = promoted_dtypes("angle", INEXACT_KIND, z)
     if _integral(as_array("angle", z)):
         x = converted(x, _dtypes.default_float_dtype())
@@ -188,10 +334,22 @@ _SIGNED_OF_BITS = {bits: np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)}
 
 
 def signbit(x: ArrayLike, /) -> Array:
-    """Elementwise test of the sign bit, which is also set for -0.0 and negative nan.
+    """Whether the sign bit is set, elementwise; it is for -0.0 and for negative nan.
 
+    Args:
+      x: an array or scalar of real numbers.
+    Returns:
+      A bool array of the shape of ``x``.
     Raises:
       ValueError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.signbit(gnp.array([-1.0, -0.0, 0.0]))
+      Array([ True,  True, False], dtype=bool)
+
+    See also:
+      `copysign`, `sign`
     """
     array = as_array("signbit", x)
     if is_complex(array.dtype):
@@ -205,7 +363,22 @@ def signbit(x: ArrayLike, /) -> Array:
 
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Elementwise magnitude of ``x1`` with the sign bit of ``x2``."""
+    """The magnitude of ``x1`` with the sign of ``x2``, elementwise.
+
+    Args:
+      x1, x2: arrays or scalars of real numbers that broadcast together; the sign bit of -0.0
+        counts.
+    Returns:
+      A floating point array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.copysign(gnp.array([1.0, -2.0]), -0.0)
+      Array([-1., -2.], dtype=float32)
+
+    See also:
+      `sign`, `signbit`
+    """
     x, y = promoted_operands("copysign", INEXACT_KIND, x1, x2)
     accept("copysign", x, FLOAT)
     magnitude = bind(ops.abs, x)
@@ -213,10 +386,22 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
-    """Elementwise mantissa and int32 exponent: ``x = mantissa * 2**exponent``.
+    """Split numbers into a mantissa and a power of two, elementwise.
 
-    The magnitude of the mantissa is in [0.5, 1). Zeros, infinities and nan are their own mantissa,
-    with exponent 0.
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+    Returns:
+      The pair ``(mantissa, exponent)`` with ``x = mantissa * 2**exponent``. The magnitude of the
+      mantissa is in [0.5, 1); the exponent is int32. Zeros, infinities and nan are their own
+      mantissa, with exponent 0.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.frexp(gnp.array([8.0, -0.75, 0.0]))
+      (Array([ 0.5 , -0.75,  0.  ], dtype=float32), Array([4, 0, 0], dtype=int32))
+
+    See also:
+      `ldexp`
     """
     (x,) = promoted_dtypes("frexp", INEXACT_KIND, x)
     x = with_weak_type(x, False)
@@ -239,6 +424,14 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
       x2: an array or scalar of integers.
     Raises:
       ValueError: ``x1`` is complex, or ``x2`` does not hold integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ldexp(gnp.array([1.0, 0.75]), gnp.array([4, -1]))
+      Array([16.   ,  0.375], dtype=float32)
+
+    See also:
+      `frexp`
     """
     x, n = as_array("ldexp", x1, 0), as_array("ldexp", x2, 1)
     if is_complex(x.dtype) or n.dtype in FLOAT_OR_COMPLEX:
@@ -308,9 +501,22 @@ def _power_of_two(exponent: Array, like: Array) -> Array:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """Elementwise distance to the next number of larger magnitude, with the sign of x.
+    """The distance to the next number of larger magnitude, elementwise.
 
     For float16, as in NumPy, it is the distance to the next number towards positive infinity.
+
+    Args:
+      x: an array or scalar of real numbers; integers become floating point numbers.
+    Returns:
+      A floating point array of the shape of ``x``, with the sign of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.spacing(gnp.array([1.0, 1000.0]))
+      Array([1.1920929e-07, 6.1035156e-05], dtype=float32)
+
+    See also:
+      `nextafter`, `finfo`
     """
     (x,) = promoted_dtypes("spacing", INEXACT_KIND, x)
     if is_complex(x.dtype):

@@ -99,10 +99,28 @@ def put_along_axis(
     *,
     mode: str | None = None,
 ) -> Array:
-    """A copy of the array with values put at indices along an axis, as `take_along_axis` reads.
+    """A copy of an array with values at indices along an axis.
 
+    Args:
+      arr: an array.
+      indices: an array of integers of the same rank, laid out as for `take_along_axis`.
+      values: an array that broadcasts to the shape of ``indices``.
+      axis: the axis; None means the flattened array.
+      inplace: must be False, because arrays are immutable.
+      mode: the treatment of indices out of bounds, as for ``x.at[...]``; None drops them.
     Raises:
       ValueError: ``inplace`` is true, the ranks differ, or the values do not fit the indices.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[10, 30, 20], [60, 40, 50]])
+      >>> largest = gnp.argmax(x, axis=1, keepdims=True)
+      >>> gnp.put_along_axis(x, largest, 0, axis=1, inplace=False)
+      Array([[10,  0, 20],
+             [ 0, 40, 50]], dtype=int32)
+
+    See also:
+      `take_along_axis`
     """
     _immutable("put_along_axis", inplace)
     x, at, new = (as_array("put_along_axis", y, i) for i, y in enumerate((arr, indices, values)))
@@ -129,10 +147,24 @@ def put_along_axis(
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
-    """A copy of the array with values put, one after the other, where a mask is true.
+    """A copy of an array with new values where a mask is true.
 
+    Args:
+      arr: an array.
+      mask: a bool array with as many elements as ``arr``.
+      vals: an array of values, used one after the other and again from the first when they run out.
+      inplace: must be False, because arrays are immutable.
     Raises:
       ValueError: ``inplace`` is true, the sizes differ, or there are no values.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([1, 2, 3, 4])
+      >>> gnp.place(x, x != 2, gnp.array([9, 8]), inplace=False)
+      Array([9, 2, 8, 9], dtype=int32)
+
+    See also:
+      `where`, `putmask`
     """
     _immutable("place", inplace)
     x, where_, values = (as_array("place", y, i) for i, y in enumerate((arr, mask, vals)))
@@ -154,12 +186,24 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Array:
-    """A copy of the array whose main diagonal is filled with a value, or with several in turn.
+    """A copy of an array whose main diagonal holds given values.
 
+    Args:
+      a: an array of at least two dimensions; more than two must have equal sizes.
+      val: a scalar, or an array whose elements are used in turn, again from the start when they run
+        out.
+      wrap: must be False.
+      inplace: must be False, because arrays are immutable.
     Raises:
       ValueError: ``inplace`` is true, the array has fewer than two dimensions, or it has more than
         two and their sizes differ.
       NotImplementedError: ``wrap`` is true.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fill_diagonal(gnp.zeros((2, 3)), 7.0, inplace=False)
+      Array([[7., 0., 0.],
+             [0., 7., 0.]], dtype=float32)
     """
     _immutable("fill_diagonal", inplace)
     if wrap:
@@ -179,12 +223,23 @@ def choose(a: ArrayLike, choices: ArraysLike, out: None = None, mode: str = "rai
     """Elements picked from several arrays: ``choices[a[i]][i]``.
 
     Args:
-      a: integers.
-      choices: arrays that are broadcast together with ``a``.
+      a: an array of integers, the index of the choice for each element.
+      choices: arrays that broadcast with ``a``, or an array whose first dimension enumerates them.
+      out: must be None, because arrays are immutable.
       mode: the treatment of integers out of bounds: "raise" (not under a transformation), "wrap" or
         "clip".
     Raises:
       ValueError: ``a`` does not hold integers, an integer is out of bounds, or the mode is unknown.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.choose(gnp.array([1, 0, 1]), [gnp.array([1, 2, 3]), gnp.array([10, 20, 30])])
+      Array([10,  2, 30], dtype=int32)
+      >>> gnp.choose(gnp.array([0, 5]), [1, 2], mode="clip")
+      Array([1, 2], dtype=int32)
+
+    See also:
+      `select`, `where`
     """
     if out is not None:
         raise NotImplementedError("choose: the argument out is not supported")
@@ -221,9 +276,11 @@ def compress(
 
     Args:
       condition: a vector of bools; it may be shorter than the axis.
-      a, axis: the array.
-      size: the number of slices in the result, which is needed if the condition is traced. The rest
-        is filled with ``fill_value``.
+      a: an array.
+      axis: the axis that ``condition`` selects from; None flattens the array first.
+      size: the number of slices in the result, which is needed if the condition is traced.
+      fill_value: the value of the slices that ``size`` adds; 0 by default.
+      out: must be None, because arrays are immutable.
     Raises:
       ValueError: the condition is not a vector, or holds beyond the end.
 
@@ -231,6 +288,12 @@ def compress(
       >>> import gnomon.numpy as gnp
       >>> gnp.compress(gnp.array([True, False, True]), gnp.arange(4))
       Array([0, 2], dtype=int32)
+      >>> gnp.compress(gnp.array([False, True]), gnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([[2],
+             [4]], dtype=int32)
+
+    See also:
+      `extract`, `take`
     """
     if out is not None:
         raise NotImplementedError("compress: the argument out is not supported")
@@ -260,16 +323,46 @@ def compress(
 def extract(
     condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
-    """The elements for which a condition holds, as a vector; see `compress`."""
+    """The elements for which a condition holds, as a vector.
+
+    Args:
+      condition: an array with as many elements as ``arr``; elements that are not zero are true.
+      arr: an array, which is flattened.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the value of missing entries; see ``size``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.extract(gnp.array([True, False, True]), gnp.array([1, 2, 3]))
+      Array([1, 3], dtype=int32)
+
+    See also:
+      `compress`, `place`
+    """
     flat = ravel(as_array("extract", condition))
     return compress(flat, ravel(as_array("extract", arr, 1)), size=size, fill_value=fill_value)
 
 
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
-    """Fill another shape with the elements, which are repeated or cut off as needed.
+    """An array of another size, filled with the elements in turn.
 
+    Args:
+      a: an array.
+      new_shape: an int or a tuple of ints; elements are repeated or cut off as needed.
     Raises:
       ValueError: a size is negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.resize(gnp.array([1, 2, 3]), (2, 2))
+      Array([[1, 2],
+             [3, 1]], dtype=int32)
+      >>> gnp.resize(gnp.array([1, 2]), 5)
+      Array([1, 2, 1, 2, 1], dtype=int32)
+
+    See also:
+      `reshape`, which keeps the size
     """
     x = ravel(as_array("resize", a))
     shape = tuple(operator.index(n) for n in as_tuple(new_shape))
@@ -282,7 +375,18 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis before the one at ``start``; `moveaxis` is easier to read."""
+    """Move a dimension before another one; `moveaxis` is easier to read.
+
+    Args:
+      a: an array.
+      axis: the dimension to move.
+      start: the dimension before which it is put, counted before the move.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.rollaxis(gnp.zeros((2, 3, 4)), 2).shape
+      (4, 2, 3)
+    """
     x = as_array("rollaxis", a)
     axis = canonical_axis(axis, x.ndim)
     start = operator.index(start)
@@ -293,9 +397,21 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
-    """Remove the zeros at the front ("f") and the back ("b") of an array, along some axes.
+    """Remove the zeros at the ends of an array.
 
     The shape of the result depends on values, so the array cannot be traced.
+
+    Args:
+      filt: an array.
+      trim: "f" removes zeros at the front, "b" at the back, "fb" at both ends.
+      axis: the axis or axes to shorten; None means all.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.trim_zeros(gnp.array([0, 0, 3, 0, 5, 0]))
+      Array([3, 0, 5], dtype=int32)
+      >>> gnp.trim_zeros(gnp.array([0, 0, 3, 0, 5, 0]), trim="f")
+      Array([3, 0, 5, 0], dtype=int32)
     """
     x = as_array("trim_zeros", filt)
     axes = axis_tuple("trim_zeros", axis, x.ndim)
@@ -335,6 +451,12 @@ def _bit_places(order: str) -> np.ndarray:
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Pack eight bits into each byte, along an axis.
 
+    Args:
+      a: an array of integers or bools; elements that are not zero are set bits. Missing bits are 0.
+      axis: the axis; None packs the flattened array.
+      bitorder: "big" puts the first bit into the highest place, "little" into the lowest.
+    Returns:
+      A uint8 array.
     Raises:
       TypeError: the array holds neither integers nor bools.
       ValueError: the bit order is unknown.
@@ -343,6 +465,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
       >>> import gnomon.numpy as gnp
       >>> gnp.packbits(gnp.array([1, 0, 1]))
       Array([160], dtype=uint8)
+      >>> gnp.packbits(gnp.array([1, 0, 1]), bitorder="little")
+      Array([5], dtype=uint8)
+
+    See also:
+      `unpackbits`
     """
     x = as_array("packbits", a)
     if not (_dtypes.issubdtype(x.dtype, np.integer) or x.dtype == np.bool_):
@@ -363,11 +490,28 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """Unpack ``count`` bits of bytes along an axis; a negative count drops bits at the end.
+    """Unpack the bits of bytes along an axis.
 
+    Args:
+      a: a uint8 array.
+      axis: the axis; None unpacks the flattened array.
+      count: the number of bits to keep; a negative number drops that many at the end.
+      bitorder: "big" begins with the highest bit of each byte, "little" with the lowest.
+    Returns:
+      A uint8 array of zeros and ones.
     Raises:
       TypeError: the dtype is not uint8.
       ValueError: the bit order is unknown.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.unpackbits(gnp.array([160], dtype=gnp.uint8))
+      Array([1, 0, 1, 0, 0, 0, 0, 0], dtype=uint8)
+      >>> gnp.unpackbits(gnp.array([160], dtype=gnp.uint8), count=3)
+      Array([1, 0, 1], dtype=uint8)
+
+    See also:
+      `packbits`
     """
     x = as_array("unpackbits", a)
     if x.dtype != np.uint8:

@@ -42,6 +42,9 @@ def _with_zeros(p: Array, count: int) -> Array:
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
+    Args:
+      a1, a2: vectors of coefficients, the highest power first; they may have different lengths.
+
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.polyadd(gnp.array([1, 2, 3]), gnp.array([10, 20]))
@@ -53,7 +56,16 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The difference of two polynomials."""
+    """The difference of two polynomials.
+
+    Args:
+      a1, a2: vectors of coefficients, the highest power first; they may have different lengths.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.polysub(gnp.array([1, 2, 3]), gnp.array([10, 20]))
+      Array([  1,  -8, -17], dtype=int32)
+    """
     p, q = promoted("polysub", a1, a2)
     return polyadd(p, -q)
 
@@ -62,8 +74,13 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     """The product of two polynomials.
 
     Args:
-      a1, a2: the coefficients.
+      a1, a2: vectors of coefficients, the highest power first.
       trim_leading_zeros: first drop leading zeros, which is not possible for traced arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.polymul(gnp.array([1, 2]), gnp.array([1, -2]))
+      Array([ 1.,  0., -4.], dtype=float32)
     """
     p, q = promoted("polymul", a1, a2, inexact=True)
     if trim_leading_zeros and (p.shape[0] > 1 or q.shape[0] > 1):
@@ -143,7 +160,20 @@ def _order(function: str, m: Any) -> int:
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Array:
-    """The ``m``-th derivative of a polynomial."""
+    """The ``m``-th derivative of a polynomial.
+
+    Args:
+      p: a vector of coefficients, the highest power first.
+      m: the order of the derivative, an int that is not negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.polyder(gnp.array([1, 2, 3]))
+      Array([2., 2.], dtype=float32)
+
+    See also:
+      `polyint`
+    """
     (c,) = promoted("polyder", p, inexact=True)
     m = _order("polyder", m)
     if m == 0:
@@ -157,11 +187,21 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """The ``m``-th integral of a polynomial.
 
     Args:
-      p: coefficients.
+      p: a vector of coefficients, the highest power first.
       m: the number of integrations.
-      k: the constants of integration: one, or ``m`` of them.
+      k: the constants of integration: one, or ``m`` of them; None means zero.
     Raises:
       ValueError: the order is negative, or the number of constants is wrong.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.polyint(gnp.array([6.0, 2.0]))
+      Array([3., 2., 0.], dtype=float32)
+      >>> gnp.polyint(gnp.array([6.0, 2.0]), k=5.0)
+      Array([3., 2., 5.], dtype=float32)
+
+    See also:
+      `polyder`
     """
     c, constants = promoted("polyint", p, 0 if k is None else k, inexact=True)
     m = _order("polyint", m)
@@ -178,8 +218,13 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The polynomial with given roots, or the characteristic polynomial of a matrix.
+    """The coefficients of the polynomial with given roots.
 
+    Args:
+      seq_of_zeros: a vector of roots, or a square matrix, whose characteristic polynomial is
+        returned.
+    Returns:
+      A vector of coefficients, the highest power first; the first one is 1.
     Raises:
       ValueError: the argument is neither a vector nor a square matrix.
 
@@ -187,6 +232,9 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
       >>> import gnomon.numpy as gnp
       >>> gnp.poly(gnp.array([1.0, 2.0]))
       Array([ 1., -3.,  2.], dtype=float32)
+
+    See also:
+      `roots`, `polyval`
     """
     (given,) = promoted("poly", seq_of_zeros, inexact=True)
     given = atleast_1d(given)

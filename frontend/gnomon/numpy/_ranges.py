@@ -143,6 +143,18 @@ def linspace(
       device: the place of the result; by default the default device.
     Returns:
       The array; with ``retstep``, a pair of the array and the distance.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linspace(0, 1, 5)
+      Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+      >>> gnp.linspace(0, 1, 5, endpoint=False)
+      Array([0. , 0.2, 0.4, 0.6, 0.8], dtype=float32)
+      >>> gnp.linspace(0, 1, 5, retstep=True)[1]
+      Array(0.25, dtype=float32)
+
+    See also:
+      `arange`, `logspace`, `geomspace`
     """
     if (place := placement("linspace", device)) is not None:
         made = linspace(start, stop, num, endpoint, retstep, dtype, axis)
@@ -194,7 +206,26 @@ def logspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Powers of ``base`` with exponents evenly spaced over an interval; see `linspace`."""
+    """Powers of ``base`` with exponents evenly spaced over an interval.
+
+    Args:
+      start, stop: the first and last exponent, not the ends themselves; arrays broadcast.
+      num: the number of numbers, an int that is not traced.
+      endpoint: whether ``base ** stop`` is the last number.
+      base: the base of the powers, an array or scalar.
+      dtype: the dtype; None means the inexact dtype that the exponents promote to.
+      axis: the dimension of the result along which the numbers change.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.logspace(0, 3, 4).round(3)
+      Array([   1.,   10.,  100., 1000.], dtype=float32)
+      >>> gnp.logspace(0, 3, 4, base=2)
+      Array([1., 2., 4., 8.], dtype=float32)
+
+    See also:
+      `geomspace`, whose ends are the first and last number
+    """
     exact, first, last = _ends("logspace", start, stop, dtype)
     exponents = linspace(first, last, num, endpoint=endpoint, axis=axis)
     return converted(power(base, exponents), exact)
@@ -208,7 +239,24 @@ def geomspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Numbers from ``start`` to ``stop`` in geometric progression; see `linspace`."""
+    """Numbers from ``start`` to ``stop`` in a geometric progression.
+
+    Args:
+      start, stop: the ends, of one sign and not zero; arrays broadcast and give several
+        progressions.
+      num: the number of numbers, an int that is not traced.
+      endpoint: whether ``stop`` is the last number.
+      dtype: the dtype; None means the inexact dtype that the ends promote to.
+      axis: the dimension of the result along which the numbers change.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.geomspace(1, 1000, 4).round(3)
+      Array([   1.,   10.,  100., 1000.], dtype=float32)
+
+    See also:
+      `logspace`, whose ends are exponents; `linspace`
+    """
     exact, first, last = _ends("geomspace", start, stop, dtype)
     direction = sign(first)
     exponents = log10(true_divide(first, direction)), log10(true_divide(last, direction))
@@ -241,6 +289,18 @@ def meshgrid(
         dimensions.
     Returns:
       One array for each vector.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x, y = gnp.meshgrid(gnp.array([1, 2, 3]), gnp.array([10, 20]))
+      >>> x + y
+      Array([[11, 12, 13],
+             [21, 22, 23]], dtype=int32)
+      >>> gnp.meshgrid(gnp.arange(3), gnp.arange(2), indexing="ij")[0].shape
+      (3, 2)
+
+    See also:
+      `indices`, `ogrid`, `mgrid`
     """
     arrays = [as_array("meshgrid", x, i) for i, x in enumerate(xi)]
     if not copy:
@@ -271,6 +331,20 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
         not change.
     Returns:
       An array whose first dimension enumerates the dimensions; or, if sparse, a tuple of arrays.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.indices((2, 2))
+      Array([[[0, 0],
+              [1, 1]],
+      <BLANKLINE>
+             [[0, 1],
+              [0, 1]]], dtype=int32)
+      >>> [i.shape for i in gnp.indices((2, 3), sparse=True)]
+      [(2, 1), (1, 3)]
+
+    See also:
+      `meshgrid`, `unravel_index`
     """
     sizes = as_shape("indices", dimensions)
     target = _dtypes.check_user_dtype(int if dtype is None else dtype, "indices")
@@ -287,7 +361,26 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
-    """The matrix whose columns are powers of a vector, the highest first unless ``increasing``."""
+    """The matrix whose columns are the powers of a vector.
+
+    Args:
+      x: a vector.
+      N: the number of columns; None means as many as rows.
+      increasing: begin with the power 0 instead of ``N - 1``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.vander(gnp.array([1, 2, 3]))
+      Array([[1, 1, 1],
+             [4, 2, 1],
+             [9, 3, 1]], dtype=int32)
+      >>> gnp.vander(gnp.array([2, 3]), 3, increasing=True)
+      Array([[1, 2, 4],
+             [1, 3, 9]], dtype=int32)
+
+    See also:
+      `polyfit`, `polyval`
+    """
     v = as_array("vander", x)
     if v.ndim != 1:
         raise ValueError(f"vander takes a vector, got shape {v.shape}")

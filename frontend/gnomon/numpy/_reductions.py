@@ -133,12 +133,28 @@ def sum(
 
     Args:
       a: an array; bools and narrow integers are summed in the default integer dtype.
-      axis: one axis, several axes, or None for all.
+      axis: the axis or axes to reduce; None reduces all of them.
       dtype: the dtype of the sum.
-      keepdims: keep reduced dimensions with size one.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
       initial: a value to add to the sum.
-      where: a mask of the elements to sum, broadcast against ``a``.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
       promote_integers: False sums narrow integers in their own dtype.
+    Returns:
+      An array; 0 over no elements.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.sum(gnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([3, 7], dtype=int32)
+      >>> gnp.sum(gnp.array([[1, 2], [3, 4]]), axis=1, keepdims=True)
+      Array([[3],
+             [7]], dtype=int32)
+      >>> gnp.sum(gnp.array([100, 100], dtype=gnp.int8))
+      Array(200, dtype=int32)
+
+    See also:
+      `cumsum`, `nansum`, `mean`
     """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
         direct = eager.accumulated(reduce_sum, a, axis, keepdims)
@@ -170,7 +186,30 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The product of elements over axes; arguments as in `sum`."""
+    """The product of elements along axes.
+
+    Args:
+      a: an array; bools and narrow integers are multiplied in the default integer dtype.
+      axis: the axis or axes to reduce; None reduces all of them.
+      dtype: the dtype of the product.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: a number to multiply the product by.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+      promote_integers: False multiplies narrow integers in their own dtype.
+    Returns:
+      An array; 1 over no elements. Integers wrap around on overflow.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.prod(gnp.array([[1, 2], [3, 4]]), axis=0)
+      Array([3, 8], dtype=int32)
+      >>> gnp.prod(gnp.array([]))
+      Array(1., dtype=float32)
+
+    See also:
+      `cumprod`, `nanprod`
+    """
     if type(a) is ConcreteArray and dtype is out is initial is where is None and promote_integers:
         direct = eager.accumulated(np.multiply.reduce, a, axis, keepdims)
         if direct is not None:
@@ -236,10 +275,33 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The largest element over axes; nan wins. Its gradient is shared equally among ties.
+    """The largest element along axes; nan if there is a nan.
 
+    The gradient is shared equally among elements that tie for the maximum.
+
+    Args:
+      a: an array or scalar; complex numbers are ordered by real part, then by imaginary part.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: the smallest value that the result may have; required over no elements.
+      where: a bool array that broadcasts with ``a`` and selects elements; it requires ``initial``.
+    Returns:
+      An array of the dtype of ``a``.
     Raises:
       ValueError: there are no elements and no ``initial``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.max(gnp.array([[1, 5], [7, 2]]), axis=0)
+      Array([7, 5], dtype=int32)
+      >>> gnp.max(gnp.array([1.0, gnp.nan]))
+      Array(nan, dtype=float32)
+      >>> gnp.max(gnp.array([3.0, -1.0]), where=gnp.array([False, True]), initial=-gnp.inf)
+      Array(-1., dtype=float32)
+
+    See also:
+      `maximum` of two arrays, `nanmax`, `argmax`
     """
     if type(a) is ConcreteArray and out is initial is where is None:
         direct = eager.largest(a, axis, keepdims)
@@ -256,7 +318,32 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The smallest element over axes; nan wins. See `max`."""
+    """The smallest element along axes; nan if there is a nan.
+
+    The gradient is shared equally among elements that tie for the minimum.
+
+    Args:
+      a: an array or scalar; complex numbers are ordered by real part, then by imaginary part.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      initial: the largest value that the result may have; required over no elements.
+      where: a bool array that broadcasts with ``a`` and selects elements; it requires ``initial``.
+    Returns:
+      An array of the dtype of ``a``.
+    Raises:
+      ValueError: there are no elements and no ``initial``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.min(gnp.array([[1, 5], [7, 2]]), axis=0)
+      Array([1, 2], dtype=int32)
+      >>> gnp.min(gnp.array([3.0, -1.0]), where=gnp.array([True, False]), initial=gnp.inf)
+      Array(3., dtype=float32)
+
+    See also:
+      `minimum` of two arrays, `nanmin`, `argmin`
+    """
     if type(a) is ConcreteArray and out is initial is where is None:
         direct = eager.smallest(a, axis, keepdims)
         if direct is not None:
@@ -301,7 +388,19 @@ def minmax(
 
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The largest element minus the smallest, over axes."""
+    """The difference between the largest and the smallest element along axes.
+
+    Args:
+      a: an array with at least one element along the axes.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.ptp(gnp.array([[1, 5], [7, 2]]), axis=1)
+      Array([4, 5], dtype=int32)
+    """
     no_out("ptp", out)
     return lax.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -322,7 +421,27 @@ def any(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether an element over axes is true (not zero)."""
+    """Whether at least one element along axes is true.
+
+    Args:
+      a: an array or scalar; elements other than zero are true, nan among them.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+    Returns:
+      A bool array. Over no elements it is False.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.any(gnp.array([[True, False], [False, False]]), axis=1)
+      Array([ True, False], dtype=bool)
+      >>> gnp.any(gnp.array([]))
+      Array(False, dtype=bool)
+
+    See also:
+      `all`, `logical_or`
+    """
     if type(a) is ConcreteArray and out is where is None:
         direct = eager.any_true(a, axis, keepdims)
         if direct is not None:
@@ -341,7 +460,27 @@ def all(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether all elements over axes are true (not zero)."""
+    """Whether all elements along axes are true.
+
+    Args:
+      a: an array or scalar; elements other than zero are true, nan among them.
+      axis: the axis or axes to reduce; None reduces all of them.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the reduced dimensions, with size one.
+      where: a bool array that broadcasts with ``a``; elements where it is false are ignored.
+    Returns:
+      A bool array. Over no elements it is True.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.all(gnp.array([[True, False], [True, True]]), axis=1)
+      Array([False,  True], dtype=bool)
+      >>> gnp.all(gnp.array([]))
+      Array(True, dtype=bool)
+
+    See also:
+      `any`, `logical_and`
+    """
     if type(a) is ConcreteArray and out is where is None:
         direct = eager.all_true(a, axis, keepdims)
         if direct is not None:
@@ -353,7 +492,20 @@ def all(
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
-    """The number of elements over axes that are not zero."""
+    """The number of elements along axes that are not zero.
+
+    Args:
+      a: an array of any dtype; nan counts.
+      axis: the axis or axes to reduce; None reduces all of them.
+      keepdims: keep the reduced dimensions, with size one.
+    Returns:
+      An array of integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.count_nonzero(gnp.array([[0, 1, 7], [3, 0, 0]]), axis=1)
+      Array([2, 1], dtype=int32)
+    """
     return sum(truth_of("count_nonzero", a), axis, keepdims=keepdims)
 
 
@@ -385,9 +537,30 @@ def _arg_extreme(name: str, a: Any, axis: int | None, out: Any, keepdims: bool |
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """The index of the first largest element, or of the first nan, along an axis.
+    """The index of the largest element along an axis; of the first one, if several tie.
 
     Without an axis it is the index into the flat array.
+
+    Args:
+      a: an array of real numbers or bools with at least one element; the first nan counts as
+        largest.
+      axis: the axis; None searches the flattened array and returns an index into it.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the searched dimension, with size one.
+    Returns:
+      An array of integers.
+    Raises:
+      ValueError: there are no elements.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.argmax(gnp.array([[1, 9], [7, 7]]), axis=1)
+      Array([1, 0], dtype=int32)
+      >>> gnp.argmax(gnp.array([[1, 2], [9, 0]]))
+      Array(2, dtype=int32)
+
+    See also:
+      `max`, `nanargmax`, `unravel_index`
     """
     return _arg_extreme("argmax", a, axis, out, keepdims)
 
@@ -395,5 +568,27 @@ def argmax(
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """The position of the first smallest element (or the first nan); see `argmax`."""
+    """The index of the smallest element along an axis; of the first one, if several tie.
+
+    Args:
+      a: an array of real numbers or bools with at least one element; the first nan counts as
+        smallest.
+      axis: the axis; None searches the flattened array and returns an index into it.
+      out: must be None, because arrays are immutable.
+      keepdims: keep the searched dimension, with size one.
+    Returns:
+      An array of integers.
+    Raises:
+      ValueError: there are no elements.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.argmin(gnp.array([[1, 9], [7, 7]]), axis=1)
+      Array([0, 0], dtype=int32)
+      >>> gnp.argmin(gnp.array([3.0, gnp.nan, 1.0]))
+      Array(1, dtype=int32)
+
+    See also:
+      `min`, `nanargmin`
+    """
     return _arg_extreme("argmin", a, axis, out, keepdims)

@@ -33,7 +33,24 @@ __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "rot90", "tile"]
 
 @takes_extended_arrays()
 def tile(A: ArrayLike, reps: ArrayLike | Sequence[int]) -> Array:
-    """Repeat a whole array along each dimension."""
+    """Repeat a whole array along each dimension.
+
+    Args:
+      A: an array or scalar.
+      reps: the number of repetitions for each dimension; the shorter of ``A.shape`` and ``reps``
+        gets leading ones.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.tile(gnp.array([1, 2]), 3)
+      Array([1, 2, 1, 2, 1, 2], dtype=int32)
+      >>> gnp.tile(gnp.array([1, 2]), (2, 1))
+      Array([[1, 2],
+             [1, 2]], dtype=int32)
+
+    See also:
+      `repeat`, `broadcast_to`
+    """
     x = as_array("tile", A)
     counts = static_shape("tile", reps)
     rank = max(len(counts), x.ndim)
@@ -61,9 +78,23 @@ def repeat(
       a: an array; it is flattened if ``axis`` is None.
       repeats: the number of repetitions: one number, or one for each element. If it is traced,
         ``total_repeat_length`` must be given.
-      total_repeat_length: the size of the dimension in the result.
+      axis: the dimension along which elements repeat; None flattens the array first.
+      total_repeat_length: the size of the dimension in the result; the last element fills it up.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
     Raises:
       ConcretizationTypeError: ``repeats`` is traced and ``total_repeat_length`` is not given.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.repeat(gnp.array([1, 2]), 2)
+      Array([1, 1, 2, 2], dtype=int32)
+      >>> gnp.repeat(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 2]), axis=0)
+      Array([[1, 2],
+             [3, 4],
+             [3, 4]], dtype=int32)
+
+    See also:
+      `tile`, which repeats the whole array
     """
     x = as_array("repeat", a)
     if axis is None:
@@ -105,23 +136,72 @@ def repeat(
 
 @takes_extended_arrays()
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Reverse the order along dimensions."""
+    """Reverse the order of elements along dimensions.
+
+    Args:
+      m: an array.
+      axis: the dimension or dimensions to reverse; None reverses all.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.flip(gnp.array([[1, 2], [3, 4]]))
+      Array([[4, 3],
+             [2, 1]], dtype=int32)
+      >>> gnp.flip(gnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
     x = as_array("flip", m)
     return lax.rev(x, axis_tuple("flip", axis, x.ndim))
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """Reverse the second dimension."""
+    """Reverse the order of the columns, the second dimension.
+
+    Args:
+      m: an array of at least two dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fliplr(gnp.array([[1, 2], [3, 4]]))
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
     return flip(m, 1)
 
 
 def flipud(m: ArrayLike) -> Array:
-    """Reverse the first dimension."""
+    """Reverse the order of the rows, the first dimension.
+
+    Args:
+      m: an array of at least one dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.flipud(gnp.array([[1, 2], [3, 4]]))
+      Array([[3, 4],
+             [1, 2]], dtype=int32)
+    """
     return flip(m, 0)
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Rotate by quarter turns in the plane of two dimensions."""
+    """Rotate an array by quarter turns in the plane of two dimensions.
+
+    Args:
+      m: an array of at least two dimensions.
+      k: the number of quarter turns from the first towards the second dimension of ``axes``.
+      axes: the two dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.rot90(gnp.array([[1, 2], [3, 4]]))
+      Array([[2, 4],
+             [1, 3]], dtype=int32)
+
+    See also:
+      `flip`, `transpose`
+    """
     x = as_array("rot90", m)
     if x.ndim < 2:
         raise ValueError(f"rot90 takes arrays of two dimensions at least, got shape {x.shape}")
@@ -145,11 +225,19 @@ def roll(
     """Shift elements along dimensions; those shifted out at one end reappear at the other.
 
     Args:
-      shift: the number of positions, for all axes or for each.
-      axis: one or several axes; None shifts the flattened elements.
-
+      a: an array.
+      shift: the number of positions, for all axes or for each; negative numbers shift to the front.
+      axis: one or several axes; None shifts the flattened elements and keeps the shape.
     Raises:
       ValueError: there are several shifts, but not one for each axis.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.roll(gnp.array([1, 2, 3, 4]), 1)
+      Array([4, 1, 2, 3], dtype=int32)
+      >>> gnp.roll(gnp.array([[1, 2], [3, 4]]), -1, axis=1)
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
     """
     x = as_array("roll", a)
     if axis is None:

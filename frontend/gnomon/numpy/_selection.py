@@ -124,11 +124,20 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLik
     """Elementwise choice by the first condition that holds.
 
     Args:
-      condlist: conditions.
-      choicelist: a choice for each condition.
+      condlist: a list of bool arrays.
+      choicelist: a list of as many arrays or scalars; all broadcast together.
       default: the value where no condition holds.
     Returns:
       An array of the broadcast shape and promoted dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.arange(5)
+      >>> gnp.select([x < 2, x < 4], [x, 10 * x], default=-1)
+      Array([ 0,  1, 20, 30, -1], dtype=int32)
+
+    See also:
+      `where`, `choose`
     """
     if len(condlist) != len(choicelist):
         raise ValueError(
@@ -158,6 +167,16 @@ def nonzero(
       fill_value: an index, or a tuple of indices; 0 by default.
     Raises:
       ConcretizationTypeError: ``a`` is traced and there is no ``size``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nonzero(gnp.array([[0, 3], [4, 0]]))
+      (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
+      >>> gnp.nonzero(gnp.array([0, 7, 0]), size=2, fill_value=-1)
+      (Array([ 1, -1], dtype=int32),)
+
+    See also:
+      `argwhere`, `flatnonzero`, `where`
     """
     x = as_array("nonzero", a)
     if not x.ndim:
@@ -226,14 +245,51 @@ def _size_like(x: Array, size: Any) -> Array:
 def flatnonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The flat indices of the elements that are not zero; see `nonzero`."""
+    """The indices of the elements that are not zero in the flattened array.
+
+    Args:
+      a: an array.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the index of missing entries; 0 by default.
+    Returns:
+      An int32 vector.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.flatnonzero(gnp.array([[0, 3], [4, 0]]))
+      Array([1, 2], dtype=int32)
+
+    See also:
+      `nonzero`
+    """
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(
     a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The indices of the elements that are not zero as the rows of a matrix; see `nonzero`."""
+    """The indices of the elements that are not zero, one row for each element.
+
+    Args:
+      a: an array.
+      size: the number of rows, needed under `jit`; excess indices are dropped, missing ones filled.
+      fill_value: the index of missing rows; 0 by default.
+    Returns:
+      An int32 array of shape ``(count, a.ndim)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.argwhere(gnp.array([[0, 3], [4, 0]]))
+      Array([[0, 1],
+             [1, 0]], dtype=int32)
+      >>> gnp.argwhere(gnp.array([0, 7, 0]), size=2, fill_value=-1)
+      Array([[ 1],
+             [-1]], dtype=int32)
+
+    See also:
+      `nonzero`, `where`
+    """
     x = as_array("argwhere", a)
     if not x.ndim:
         count = nonzero(lax.reshape(x, (1,)), size=size, fill_value=fill_value)[0].shape[0]
@@ -250,12 +306,19 @@ def clip(
     """Elementwise ``arr`` limited to [min, max].
 
     Args:
-      arr: an array.
-      min, max: the bounds, arrays or scalars; None means no bound.
+      arr: an array or scalar of real numbers.
+      min, max: the bounds, arrays or scalars that broadcast with ``arr``; None means no bound.
     Returns:
       An array of the promoted dtype; the upper bound where it is below the lower one.
     Raises:
       ValueError: an argument is complex.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.clip(gnp.array([-1, 3, 12]), 0, 10)
+      Array([ 0,  3, 10], dtype=int32)
+      >>> gnp.clip(gnp.array([1.0, 5.0]), max=2.0)
+      Array([1., 2.], dtype=float32)
     """
     if arr is None:
         raise ValueError("clip: no array was given")
@@ -273,12 +336,40 @@ def clip(
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise maximum; if one operand is nan, the other one."""
+    """The larger of two elements, where nan counts as missing.
+
+    Args:
+      x1, x2: arrays or scalars that broadcast together.
+    Returns:
+      An array of the broadcast shape; nan only where both are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fmax(gnp.array([1.0, gnp.nan]), 0.5)
+      Array([1. , 0.5], dtype=float32)
+
+    See also:
+      `maximum`, whose result is nan if either element is
+    """
     return where(bitwise_or(greater(x1, x2), isnan(x2)), x1, x2)
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """Elementwise minimum; if one operand is nan, the other one."""
+    """The smaller of two elements, where nan counts as missing.
+
+    Args:
+      x1, x2: arrays or scalars that broadcast together.
+    Returns:
+      An array of the broadcast shape; nan only where both are nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fmin(gnp.array([1.0, gnp.nan]), 0.5)
+      Array([0.5, 0.5], dtype=float32)
+
+    See also:
+      `minimum`, whose result is nan if either element is
+    """
     return where(bitwise_or(less(x1, x2), isnan(x2)), x1, x2)
 
 
@@ -292,11 +383,16 @@ def nan_to_num(
     """Elementwise ``x`` with nan and infinities replaced.
 
     Args:
-      x: an array.
-      copy: ignored.
+      x: an array or scalar.
+      copy: ignored; the argument is never changed.
       nan: the replacement of nan.
-      posinf, neginf: the replacements of the infinities; by default the largest and the smallest
-        finite number.
+      posinf, neginf: the replacements of the infinities; None means the largest and the smallest
+        finite number of the dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.nan_to_num(gnp.array([1.0, gnp.nan, gnp.inf]), posinf=99.0)
+      Array([ 1.,  0., 99.], dtype=float32)
     """
     value = as_array("nan_to_num", x)
     if value.dtype not in FLOAT_OR_COMPLEX:
@@ -319,13 +415,37 @@ def nan_to_num(
 
 
 def isnan(x: ArrayLike, /) -> Array:
-    """Elementwise test for nan."""
+    """Whether numbers are nan, elementwise.
+
+    Args:
+      x: an array or scalar; of a complex number one part suffices.
+    Returns:
+      A bool array of the shape of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isnan(gnp.array([1.0, gnp.inf, gnp.nan]))
+      Array([False, False,  True], dtype=bool)
+      >>> gnp.nan == gnp.nan
+      False
+    """
     x = as_array("isnan", x)
     return bind(ops.ne, x, x)
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """Elementwise test for finite numbers (neither infinite nor nan)."""
+    """Whether numbers are neither infinite nor nan, elementwise.
+
+    Args:
+      x: an array or scalar; of a complex number both parts are tested.
+    Returns:
+      A bool array of the shape of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isfinite(gnp.array([1.0, gnp.inf, gnp.nan]))
+      Array([ True, False, False], dtype=bool)
+    """
     x = as_array("isfinite", x)
     if is_complex(x.dtype):
         both = bitwise_and(isfinite(bind(ops.real, x)), isfinite(bind(ops.imag, x)))
@@ -336,7 +456,21 @@ def isfinite(x: ArrayLike, /) -> Array:
 
 
 def isinf(x: ArrayLike, /) -> Array:
-    """Elementwise test for an infinity of either sign."""
+    """Whether numbers are infinite, elementwise.
+
+    Args:
+      x: an array or scalar; of a complex number one part suffices.
+    Returns:
+      A bool array of the shape of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isinf(gnp.array([1.0, -gnp.inf, gnp.nan]))
+      Array([False,  True, False], dtype=bool)
+
+    See also:
+      `isposinf`, `isneginf`
+    """
     x = as_array("isinf", x)
     if is_complex(x.dtype):
         return bitwise_or(isinf(bind(ops.real, x)), isinf(bind(ops.imag, x)))
@@ -358,38 +492,108 @@ def _is_signed_inf(name: str, x: Any, value: float, out: Any) -> Array:
 
 
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
-    """Elementwise test for positive infinity."""
+    """Whether numbers are positive infinity, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers.
+      out: must be None, because arrays are immutable.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isposinf(gnp.array([-gnp.inf, gnp.inf, 0.0]))
+      Array([False,  True, False], dtype=bool)
+    """
     return _is_signed_inf("isposinf", x, np.inf, out)
 
 
 def isneginf(x: ArrayLike, /, out: None = None) -> Array:
-    """Elementwise test for negative infinity."""
+    """Whether numbers are negative infinity, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers.
+      out: must be None, because arrays are immutable.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isneginf(gnp.array([-gnp.inf, gnp.inf, 0.0]))
+      Array([ True, False, False], dtype=bool)
+    """
     return _is_signed_inf("isneginf", x, -np.inf, out)
 
 
 def iscomplex(x: ArrayLike) -> Array:
-    """Elementwise test for an imaginary part that is not zero."""
+    """Whether the imaginary part is not zero, elementwise.
+
+    Args:
+      x: an array or scalar.
+    Returns:
+      A bool array of the shape of ``x``; False for arrays of a real dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.iscomplex(gnp.array([1 + 0j, 2j]))
+      Array([False,  True], dtype=bool)
+
+    See also:
+      `iscomplexobj`, which looks at the dtype
+    """
     parts = imag(x)
     test = not_equal(parts, constant_like(parts, 0))
     return with_weak_type(test, _dtypes.is_weakly_typed(x))
 
 
 def isreal(x: ArrayLike) -> Array:
-    """Elementwise test for an imaginary part of zero."""
+    """Whether the imaginary part is zero, elementwise.
+
+    Args:
+      x: an array or scalar.
+    Returns:
+      A bool array of the shape of ``x``; True for arrays of a real dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isreal(gnp.array([1 + 0j, 2j]))
+      Array([ True, False], dtype=bool)
+
+    See also:
+      `isrealobj`, which looks at the dtype
+    """
     parts = imag(x)
     test = equal(parts, constant_like(parts, 0))
     return with_weak_type(test, _dtypes.is_weakly_typed(x))
 
 
 def iscomplexobj(x: object) -> bool:
-    """Whether the dtype is complex."""
+    """Whether an array has a complex dtype.
+
+    Args:
+      x: an array, a scalar or any other object.
+    Returns:
+      A Python bool.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.iscomplexobj(gnp.array([1 + 0j])), gnp.iscomplexobj(1.0)
+      (True, False)
+    """
     if _dtypes.is_python_scalar(x):
         return isinstance(x, complex)
     return x is not None and not isinstance(x, str) and is_complex(np.dtype(_dtype_of(x)))
 
 
 def isrealobj(x: object) -> bool:
-    """Whether the dtype is not complex."""
+    """Whether an array has a dtype that is not complex.
+
+    Args:
+      x: an array, a scalar or any other object.
+    Returns:
+      A Python bool.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isrealobj(gnp.array([1 + 0j])), gnp.isrealobj(1.0)
+      (False, True)
+    """
     return not iscomplexobj(x)
 
 
@@ -398,7 +602,18 @@ def _dtype_of(x: Any) -> Any:
 
 
 def isscalar(element: object) -> bool:
-    """Whether the argument is a number or an array without dimensions."""
+    """Whether an object is a number or an array without dimensions.
+
+    Args:
+      element: any object.
+    Returns:
+      A Python bool.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isscalar(3.0), gnp.isscalar(gnp.array(3.0)), gnp.isscalar(gnp.array([3.0]))
+      (True, True, False)
+    """
     if isinstance(element, (np.ndarray, Array)):
         return element.ndim == 0
     return np.isscalar(element)
@@ -417,9 +632,21 @@ def isclose(
     """Elementwise ``|a - b| <= atol + rtol * |b|``; equal infinities are close, too.
 
     Args:
-      a, b: arrays or scalars that can be broadcast together.
+      a, b: arrays or scalars that broadcast together; the relative tolerance refers to ``b``.
       rtol, atol: the relative and the absolute tolerance.
       equal_nan: whether nan is close to nan.
+    Returns:
+      A bool array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isclose(gnp.array([1.0, 1.1]), 1.000001)
+      Array([ True, False], dtype=bool)
+      >>> gnp.isclose(1e-9, 0.0), gnp.isclose(1e-9, 0.0, atol=0.0)
+      (Array(True, dtype=bool), Array(False, dtype=bool))
+
+    See also:
+      `allclose`
     """
     if any(isinstance(getattr(x, "dtype", None), _dtypes.ExtendedDType) for x in (a, b)):
         key: Any = as_array("isclose", a)
@@ -453,7 +680,23 @@ def allclose(
     atol: ArrayLike = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """Whether all elements are close; see `isclose`."""
+    """Whether all elements of two arrays are close, as a bool array of shape ``()``.
+
+    Args:
+      a, b: arrays or scalars that broadcast together; the tolerance grows with ``|b|``.
+      rtol, atol: the relative and the absolute tolerance, as in `isclose`.
+      equal_nan: whether two nans are close to each other.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.allclose(gnp.array([1.0, 1e6]), gnp.array([1.000001, 1e6 + 1]))
+      Array(True, dtype=bool)
+      >>> gnp.allclose(gnp.nan, gnp.nan), gnp.allclose(gnp.nan, gnp.nan, equal_nan=True)
+      (Array(False, dtype=bool), Array(True, dtype=bool))
+
+    See also:
+      `isclose`, `array_equal`
+    """
     return _all_true(isclose(a, b, rtol, atol, equal_nan))
 
 
@@ -461,8 +704,20 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have the same shape and equal elements.
 
     Args:
-      a1, a2: arrays, or lists of numbers.
-      equal_nan: whether nan equals nan.
+      a1, a2: arrays, scalars, or nested lists of numbers; nothing is broadcast.
+      equal_nan: whether two nans are equal.
+    Returns:
+      A bool array of shape ``()``; False for different shapes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.array_equal(gnp.array([1, 2]), [1, 2])
+      Array(True, dtype=bool)
+      >>> gnp.array_equal(gnp.array([1, 1]), 1), gnp.array_equiv(gnp.array([1, 1]), 1)
+      (Array(False, dtype=bool), Array(True, dtype=bool))
+
+    See also:
+      `array_equiv`, `allclose`
     """
     x, y = asarray(a1), asarray(a2)
     if x.shape != y.shape:
@@ -474,7 +729,23 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """Whether two arrays can be broadcast together and then have equal elements."""
+    """Whether two arrays are equal after they are broadcast together.
+
+    Args:
+      a1, a2: arrays, scalars, or nested lists of numbers.
+    Returns:
+      A bool array of shape ``()``; False if the shapes do not broadcast.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.array_equiv(gnp.array([[1, 2], [1, 2]]), gnp.array([1, 2]))
+      Array(True, dtype=bool)
+      >>> gnp.array_equiv(gnp.array([1, 2]), gnp.array([1, 2, 3]))
+      Array(False, dtype=bool)
+
+    See also:
+      `array_equal`
+    """
     arrays = [asarray(a1), asarray(a2)]
     try:
         x, y = spread("array_equiv", arrays)

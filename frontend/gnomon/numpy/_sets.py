@@ -193,6 +193,26 @@ def unique_all(
     """Distinct elements, their first positions, the inverse indices, and their counts.
 
     Nans are distinct; see `unique`.
+
+    Args:
+      x: an array, which is flattened; each nan is distinct.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the value of missing entries; by default the smallest element.
+    Returns:
+      A named tuple ``(values, indices, inverse_indices, counts)``. ``values`` is sorted, and
+      ``values[inverse_indices]`` is ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> result = gnp.unique_all(gnp.array([3, 1, 3]))
+      >>> result.values, result.indices
+      (Array([1, 3], dtype=int32), Array([1, 0], dtype=int32))
+      >>> result.inverse_indices, result.counts
+      (Array([1, 0, 1], dtype=int32), Array([1, 2], dtype=int32))
+
+    See also:
+      `unique`
     """
     results = unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueAllResult(*results)
@@ -201,7 +221,24 @@ def unique_all(
 def unique_counts(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCountsResult:
-    """Distinct elements and their counts; nans are distinct; see `unique`."""
+    """Distinct elements and how often each occurs.
+
+    Args:
+      x: an array, which is flattened; each nan is distinct.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the value of missing entries; by default the smallest element.
+    Returns:
+      A named tuple ``(values, counts)``, where ``values`` is sorted.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.unique_counts(gnp.array([3, 1, 3]))
+      UniqueCountsResult(values=Array([1, 3], dtype=int32), counts=Array([1, 2], dtype=int32))
+
+    See also:
+      `unique`, `bincount`
+    """
     results = unique(x, False, False, True, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueCountsResult(*results)
 
@@ -209,7 +246,25 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverseResult:
-    """Distinct elements and the inverse indices; nans are distinct; see `unique`."""
+    """Distinct elements, and for each element the index of its value among them.
+
+    Args:
+      x: an array, which is flattened; each nan is distinct.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the value of missing entries; by default the smallest element.
+    Returns:
+      A named tuple ``(values, inverse_indices)``; ``values[inverse_indices]`` is ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> result = gnp.unique_inverse(gnp.array([30, 10, 30]))
+      >>> result.values, result.inverse_indices
+      (Array([10, 30], dtype=int32), Array([1, 0, 1], dtype=int32))
+
+    See also:
+      `unique`
+    """
     results = unique(x, False, True, False, equal_nan=False, size=size, fill_value=fill_value)
     return UniqueInverseResult(*results)
 
@@ -217,7 +272,22 @@ def unique_inverse(
 def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """Distinct elements; nans are distinct; see `unique`."""
+    """The distinct elements of an array, sorted.
+
+    Args:
+      x: an array, which is flattened; each nan is distinct.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the value of missing entries; by default the smallest element.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.unique_values(gnp.array([3, 1, 3]))
+      Array([1, 3], dtype=int32)
+
+    See also:
+      `unique`
+    """
     result = unique(x, equal_nan=False, size=size, fill_value=fill_value)
     assert isinstance(result, Array)
     return result
@@ -247,6 +317,17 @@ def isin(
         ``test_elements``; ``"auto"`` chooses by size.
     Returns:
       Bools of the shape of ``element``. A nan is never in the set.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.isin(gnp.array([[1, 2], [3, 4]]), gnp.array([2, 4, 6]))
+      Array([[False,  True],
+             [False,  True]], dtype=bool)
+      >>> gnp.isin(gnp.array([1, 2]), gnp.array([2]), invert=True)
+      Array([ True, False], dtype=bool)
+
+    See also:
+      `intersect1d`
     """
     if method not in _METHODS:
         raise ValueError(f"method={method!r} is not implemented; options are {', '.join(_METHODS)}")
@@ -314,9 +395,16 @@ def setdiff1d(
       ar1, ar2: arrays.
       assume_unique: keep the elements of ``ar1`` in their order, with duplicates.
       size, fill_value: see `unique`; missing elements are 0 by default.
-
     Returns:
       An array of the first one's dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.setdiff1d(gnp.array([4, 1, 2, 1]), gnp.array([2, 5]))
+      Array([1, 4], dtype=int32)
+
+    See also:
+      `intersect1d`, `union1d`, `setxor1d`
     """
     count = _static_size(size)
     x, y = _two_sets("setdiff1d", ar1, ar2, count)
@@ -331,7 +419,22 @@ def setdiff1d(
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The sorted distinct elements of two arrays; for ``size`` see `unique`."""
+    """The distinct elements of two arrays together, sorted.
+
+    Args:
+      ar1, ar2: arrays, which are flattened.
+      size: the length of the result, needed under `jit`; excess entries are dropped, missing ones
+        filled.
+      fill_value: the value of missing entries; by default the smallest element.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.union1d(gnp.array([3, 1]), gnp.array([2, 3]))
+      Array([1, 2, 3], dtype=int32)
+
+    See also:
+      `unique`, `intersect1d`
+    """
     count = _static_size(size)
     x, y = _two_sets("union1d", ar1, ar2, count)
     result = unique(concatenate([x, y]), size=count, fill_value=fill_value)
@@ -356,6 +459,16 @@ def intersect1d(
       return_indices: also return their first positions in each array; a missing element has the
         size of the array as its position.
       size, fill_value: see `unique`; missing elements are the first common one by default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.intersect1d(gnp.array([3, 1, 2]), gnp.array([2, 3, 5]))
+      Array([2, 3], dtype=int32)
+      >>> gnp.intersect1d(gnp.array([3, 1]), gnp.array([3, 5]), size=2, fill_value=-1)
+      Array([ 3, -1], dtype=int32)
+
+    See also:
+      `union1d`, `setdiff1d`, `isin`
     """
     count = _static_size(size)
     x, y = _two_sets("intersect1d", ar1, ar2, count)
@@ -395,6 +508,11 @@ def setxor1d(
         occur once in both together.
       size, fill_value: see `unique`; missing elements are the smallest element of both arrays by
         default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.setxor1d(gnp.array([1, 2, 3]), gnp.array([3, 4]))
+      Array([1, 2, 4], dtype=int32)
     """
     count = _static_size(size)
     x, y = _two_sets("setxor1d", ar1, ar2, count)

@@ -93,12 +93,26 @@ def correlate(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The cross-correlation of two vectors, the second one conjugated; see `convolve`.
+    """The cross-correlation of two vectors; the second one is conjugated.
+
+    Args:
+      a, v: vectors of at least one element.
+      mode: "valid" keeps positions where both overlap completely, "same" as many as the longer
+        vector has, "full" all positions where they overlap.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.correlate(gnp.array([1.0, 2.0, 3.0]), gnp.array([0.0, 1.0, 0.5]))
       Array([3.5], dtype=float32)
+      >>> gnp.correlate(gnp.array([1, 2, 3]), gnp.array([1, 1]), mode="full")
+      Array([1., 3., 5., 3.], dtype=float32)
+
+    See also:
+      `convolve`, which reverses the second vector
     """
     return _sliding("correlate", a, v, mode, precision, preferred_element_type)
 
@@ -122,32 +136,89 @@ def _window(function: str, M: Any, cosines: tuple[float, ...] | None) -> Array:
 
 
 def bartlett(M: int) -> Array:
-    """The triangular window of ``M`` points."""
+    """The triangular (Bartlett) window of ``M`` points, which is zero at both ends.
+
+    Args:
+      M: the number of points, an int that is not traced; none or a negative number gives an empty
+        array.
+    Returns:
+      A floating point array of shape ``(M,)``; its maximum is 1 for odd ``M``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.bartlett(5)
+      Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+
+    See also:
+      `hanning`, `hamming`, `blackman`, `kaiser`
+    """
     return _window("bartlett", M, None)
 
 
 def hanning(M: int) -> Array:
-    """The Hann window of ``M`` points.
+    """The Hann window of ``M`` points, one period of a raised cosine that is zero at both ends.
+
+    Args:
+      M: the number of points, an int that is not traced.
+    Returns:
+      A floating point array of shape ``(M,)``.
 
     Example:
-      >>> hanning(5)
+      >>> import gnomon.numpy as gnp
+      >>> gnp.hanning(5)
       Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
     return _window("hanning", M, (0.5, -0.5))
 
 
 def hamming(M: int) -> Array:
-    """The Hamming window of ``M`` points."""
+    """The Hamming window of ``M`` points, a raised cosine that is 0.08 at both ends.
+
+    Args:
+      M: the number of points, an int that is not traced.
+    Returns:
+      A floating point array of shape ``(M,)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.hamming(5).round(2)
+      Array([0.08, 0.54, 1.  , 0.54, 0.08], dtype=float32)
+    """
     return _window("hamming", M, (0.54, -0.46))
 
 
 def blackman(M: int) -> Array:
-    """The Blackman window of ``M`` points."""
+    """The Blackman window of ``M`` points, a sum of three cosines that is zero at both ends.
+
+    Args:
+      M: the number of points, an int that is not traced.
+    Returns:
+      A floating point array of shape ``(M,)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.blackman(5)[1:4].round(2)
+      Array([0.34, 1.  , 0.34], dtype=float32)
+    """
     return _window("blackman", M, (0.42, -0.5, 0.08))
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
-    """The Kaiser window of ``M`` points, with the shape parameter ``beta``."""
+    """The Kaiser window of ``M`` points.
+
+    Args:
+      M: the number of points, an int that is not traced.
+      beta: the shape, a scalar: 0 gives a rectangle, 14 a narrow window with small side lobes.
+    Returns:
+      A floating point array of shape ``(M,)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.kaiser(5, 0.0)
+      Array([1., 1., 1., 1., 1.], dtype=float32)
+      >>> gnp.kaiser(5, 14.0).round(3)
+      Array([0.   , 0.165, 1.   , 0.165, 0.   ], dtype=float32)
+    """
     count = int(M)  # JAX takes floats, too
     dtype = _dtypes.default_float_dtype()
     if count <= 1:

@@ -121,7 +121,21 @@ def argsort(
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sort along the last axis, by real and then by imaginary part; the result is complex."""
+    """Sort along the last dimension, by real part and then by imaginary part.
+
+    Args:
+      a: an array of at least one dimension.
+    Returns:
+      A complex array, also of real numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.sort_complex(gnp.array([2 + 1j, 1.0, 2 - 1j]))
+      Array([1.+0.j, 2.-1.j, 2.+1.j], dtype=complex64)
+
+    See also:
+      `sort`
+    """
     x = sort(a)
     return converted(x, _dtypes.to_complex_dtype(x.dtype))
 
@@ -214,6 +228,14 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
       axis: the dimension to partition along.
     Returns:
       An array of the same shape: the smaller elements ascending, the larger ones descending.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.partition(gnp.array([7, 1, 5, 3]), 1)
+      Array([1, 3, 7, 5], dtype=int32)
+
+    See also:
+      `argpartition`, `sort`, `gnomon.lax.top_k`
     """
     x, k, dimension = _kth("partition", a, kth, axis)
     ordered = sort(x, dimension)
@@ -223,9 +245,27 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
-    """The positions of elements in the order of a partition at ``kth``; see `partition`.
+    """The positions that would partition an array at ``kth``.
 
     They are int32. The positions of the larger elements ascend.
+
+    Args:
+      a: an array of real numbers.
+      kth: the sorted position whose element is put into place, a Python int; negative counts from
+        the end.
+      axis: the dimension to partition along.
+    Returns:
+      An int32 array of the shape of ``a``. The first ``kth`` positions are those of smaller
+      elements; the positions after ``kth`` ascend.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([7, 1, 5, 3])
+      >>> gnp.take(x, gnp.argpartition(x, 2)[:2]).sort()
+      Array([1, 3], dtype=int32)
+
+    See also:
+      `partition`, `argsort`, `gnomon.lax.top_k`
     """
     x, k, dimension = _kth("argpartition", a, kth, axis)
     order = argsort(x, dimension)
@@ -399,6 +439,16 @@ def digitize(
       method: see `searchsorted`.
     Returns:
       Integers of the shape of ``x``; 0 for values before the first edge.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.digitize(gnp.array([0.2, 1.0, 5.0]), bins=gnp.array([0.0, 1.0, 2.0]))
+      Array([1, 2, 3], dtype=int32)
+      >>> gnp.digitize(gnp.array([0.2, 1.0, 5.0]), bins=gnp.array([0.0, 1.0, 2.0]), right=True)
+      Array([1, 1, 3], dtype=int32)
+
+    See also:
+      `searchsorted`, `histogram`
     """
     values, edges = as_array("digitize", x, 0), as_array("digitize", bins, 1)
     if edges.ndim != 1:

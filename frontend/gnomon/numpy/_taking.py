@@ -36,11 +36,27 @@ def take(
 
     Args:
       a: an array; it is flattened if ``axis`` is None.
-      indices: integers; negative ones count from the end.
-      mode: the treatment of positions out of bounds: ``"fill"`` (the default) gives nan, or the
+      indices: an array or scalar of integers; negative ones count from the end.
+      axis: the dimension to index, which the dimensions of ``indices`` replace.
+      out: must be None, because arrays are immutable.
+      mode: the treatment of indices out of bounds: ``"fill"`` (the default) gives nan, or the
         extreme integer; ``"clip"`` clamps them, and also negative ones to 0; or ``"wrap"``.
+      unique_indices, indices_are_sorted: promises that make gradients faster; wrong ones give wrong
+        results.
+      fill_value: the value of indices out of bounds.
     Raises:
       TypeError: the indices are not integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.take(gnp.array([[1, 2, 3], [4, 5, 6]]), gnp.array([2, 0]), axis=1)
+      Array([[3, 1],
+             [6, 4]], dtype=int32)
+      >>> gnp.take(gnp.array([1.0, 2.0]), gnp.array([-1, 5]))
+      Array([ 2., nan], dtype=float32)
+
+    See also:
+      `take_along_axis`, ``x.at[...].get``
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to take is not supported.")
@@ -89,6 +105,16 @@ def take_along_axis(
       fill_value: the value of ``"fill"``; by default nan, or the extreme integer.
       wrap_negative_indices: whether negative indices count from the end (the default); otherwise
         they are out of bounds.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([[10, 30, 20], [60, 40, 50]])
+      >>> gnp.take_along_axis(x, gnp.argsort(x, axis=1), axis=1)
+      Array([[10, 20, 30],
+             [40, 50, 60]], dtype=int32)
+
+    See also:
+      `take`, `put_along_axis`, `argsort`
     """
     x = as_array("take_along_axis", arr)
     index = as_array("take_along_axis", indices, 1)

@@ -52,7 +52,13 @@ expm1 = unary(
     FLOAT_OR_COMPLEX,
     "Elementwise :math:`e^x - 1`, accurate for small x.",
 )
-log = unary("log", "log", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise natural logarithm.")
+log = unary(
+    "log",
+    "log",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise natural logarithm; nan for negative real numbers.",
+)
 log1p = unary(
     "log1p",
     "log1p",
@@ -69,19 +75,45 @@ cbrt = unary(
 sin = unary(
     "sin", "sin", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise sine of an angle in radians."
 )
-cos = unary("cos", "cos", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise cosine.")
-tan = unary("tan", "tan", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise tangent.")
+cos = unary(
+    "cos", "cos", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise cosine of an angle in radians."
+)
+tan = unary(
+    "tan", "tan", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise tangent of an angle in radians."
+)
 sinh = unary("sinh", "sinh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise hyperbolic sine.")
 cosh = unary("cosh", "cosh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise hyperbolic cosine.")
 tanh = unary("tanh", "tanh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise hyperbolic tangent.")
-arcsin = unary("arcsin", "asin", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse sine.")
-arccos = unary("arccos", "acos", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse cosine.")
-arctan = unary("arctan", "atan", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse tangent.")
+arcsin = unary(
+    "arcsin",
+    "asin",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise inverse sine, in [-pi/2, pi/2]; nan outside of [-1, 1].",
+)
+arccos = unary(
+    "arccos",
+    "acos",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise inverse cosine, in [0, pi]; nan outside of [-1, 1].",
+)
+arctan = unary(
+    "arctan",
+    "atan",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise inverse tangent, in [-pi/2, pi/2].",
+)
 arcsinh = unary(
     "arcsinh", "asinh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic sine."
 )
 arctanh = unary(
-    "arctanh", "atanh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic tangent."
+    "arctanh",
+    "atanh",
+    INEXACT_KIND,
+    FLOAT_OR_COMPLEX,
+    "Elementwise inverse hyperbolic tangent; nan outside of [-1, 1].",
 )
 _acosh = unary(
     "arccosh", "acosh", INEXACT_KIND, FLOAT_OR_COMPLEX, "Elementwise inverse hyperbolic cosine."
@@ -92,9 +124,14 @@ def arccosh(x: ArrayLike, /) -> Array:
     """Elementwise inverse hyperbolic cosine; for complex numbers, its real part is >= 0.
 
     Args:
-      x: an array or scalar.
+      x: an array or scalar; integers and bool become floating point numbers.
     Returns:
-      An array of the shape of ``x``.
+      An array of the shape of ``x``; nan for real numbers below 1.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.arccosh(gnp.array([1.0, 10.0, 0.5])).round(4)
+      Array([0.    , 2.9932,    nan], dtype=float32)
     """
     result = _acosh(x)
     if not is_complex(result.dtype):
@@ -115,7 +152,7 @@ arctan2 = binary(
     "atan2",
     INEXACT_KIND,
     FLOAT_OR_COMPLEX,
-    "Elementwise angle of the point (y, x) = (x1, x2), in [-pi, pi].",
+    "Elementwise angle in [-pi, pi] of points: ordinates first, then abscissas.",
     direct_function=_direct_arctan2,
     direct_dtypes=FLOAT,
 )
@@ -124,7 +161,7 @@ nextafter = binary(
     "nextafter",
     INEXACT_KIND,
     FLOAT,
-    "Elementwise next representable number after x towards y.",
+    "Elementwise next representable number after ``x`` in the direction of ``y``.",
     direct_function=np.nextafter,
     direct_dtypes=_F32_F64,
 )
@@ -186,7 +223,7 @@ maximum = binary(
     "max",
     ANY_KIND,
     ANY_DTYPE,
-    "Elementwise maximum; nan where x or y is; complex by real part first.",
+    "Elementwise maximum of two arrays; nan where either is; complex by real part first.",
     direct_function=np.maximum,
     direct_dtypes=_WIDE_OR_BOOL,
 )
@@ -195,7 +232,7 @@ minimum = binary(
     "min",
     ANY_KIND,
     ANY_DTYPE,
-    "Elementwise minimum; nan where x or y is; complex by real part first.",
+    "Elementwise minimum of two arrays; nan where either is; complex by real part first.",
     direct_function=np.minimum,
     direct_dtypes=_WIDE_OR_BOOL,
 )
@@ -205,9 +242,19 @@ def absolute(x: ArrayLike, /) -> Array:
     """Elementwise absolute value; for complex numbers the magnitude, a real number.
 
     Args:
-      x: an array or scalar.
+      x: an array or scalar of any numeric dtype, or bool.
     Returns:
-      An array of the shape of ``x``; ``x`` itself if it is bool or unsigned.
+      An array of the shape of ``x``. Complex numbers give real ones, bool and unsigned arrays are
+      returned unchanged, and the smallest signed integer wraps to itself.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.absolute(gnp.array([-2, 3]))
+      Array([2, 3], dtype=int32)
+      >>> gnp.absolute(3 - 4j)
+      Array(5., dtype=float32, weak_type=True)
+      >>> gnp.absolute(gnp.int8(-128))
+      Array(-128, dtype=int8)
     """
     x = as_array("absolute", x)
     return x if x.dtype == BOOL or x.dtype in UNSIGNED else _abs(x)
@@ -217,19 +264,42 @@ abs = absolute
 
 
 def positive(x: ArrayLike, /) -> Array:
-    """``x`` itself, as an array."""
+    """``x`` itself, as an array; what the operator ``+x`` returns.
+
+    Args:
+      x: an array or scalar.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.positive(gnp.array([-1.0, 2.0]))
+      Array([-1.,  2.], dtype=float32)
+
+    See also:
+      `absolute`, which drops the sign
+    """
     return as_array("positive", x)
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """Elementwise reciprocal :math:`1 / x`, a floating point or complex number."""
+    """The reciprocal :math:`1 / x`, elementwise.
+
+    Args:
+      x: an array or scalar; integers and bool become floating point numbers.
+    Returns:
+      A floating point or complex array of the shape of ``x``; inf for zero.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.reciprocal(gnp.array([2, 4, 0]))
+      Array([0.5 , 0.25,  inf], dtype=float32)
+    """
     (x,) = promoted_dtypes("reciprocal", INEXACT_KIND, x)
     return bind(ops.integer_pow, x, y=-1)
 
 
 # -------------------------------------------------------------------------------------- comparisons
 
-equal = binary("equal", "eq", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x = y`.")
+equal = binary("equal", "eq", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x = y`; nan equals nothing.")
 not_equal = binary("not_equal", "ne", ANY_KIND, ANY_DTYPE, "Elementwise :math:`x \\neq y`.")
 
 
@@ -309,9 +379,22 @@ def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Elementwise shift to the right: arithmetic for signed integers, logical for unsigned ones.
 
     Args:
-      x1, x2: arrays or scalars of integers that can be broadcast together.
+      x1: an array or scalar of integers.
+      x2: the number of bits, an array or scalar of integers that broadcasts with ``x1``.
     Returns:
-      An array of the broadcast shape.
+      An array of the broadcast shape: ``x1`` divided by ``2 ** x2`` and rounded down.
+    Raises:
+      TypeError: an argument does not hold integers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.right_shift(gnp.array([20, -20]), 2)
+      Array([ 5, -5], dtype=int32)
+      >>> gnp.right_shift(gnp.uint8(255), 4)
+      Array(15, dtype=uint8)
+
+    See also:
+      `left_shift`
     """
     x, y = promoted_operands("right_shift", NUMERIC_KIND, x1, x2)
     accept("right_shift", x, INTEGERS)
@@ -320,7 +403,18 @@ def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def bitwise_count(x: ArrayLike, /) -> Array:
-    """Elementwise number of bits that are set in ``|x|``, as uint8."""
+    """The number of bits that are set in ``|x|``, elementwise.
+
+    Args:
+      x: an array or scalar of integers; of a negative number the bits of its absolute value count.
+    Returns:
+      A uint8 array of the shape of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.bitwise_count(gnp.array([0, 7, 8, -7]))
+      Array([0, 3, 1, 3], dtype=uint8)
+    """
     (x,) = promoted_dtypes("bitwise_count", NUMERIC_KIND, x)
     accept("bitwise_count", x, INTEGERS)
     return converted(bind(ops.population_count, absolute(x)), np.dtype("uint8"))
@@ -347,7 +441,7 @@ def _logical(name: str, op_name: str, word: str) -> Callable[[ArrayLike, ArrayLi
         function,
         name,
         f"Elementwise logical {word}; elements that are not zero are true.",
-        "      x, y: arrays or scalars that can be broadcast together.",
+        "x, y: arrays or scalars that broadcast together.",
         "A bool array of the broadcast shape.",
     )
 
@@ -358,7 +452,23 @@ logical_xor = _logical("logical_xor", "xor", "exclusive or")
 
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """Elementwise logical negation: true where ``x`` is zero."""
+    """Whether elements are zero, elementwise.
+
+    Args:
+      x: an array or scalar of any dtype.
+    Returns:
+      A bool array of the shape of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.logical_not(gnp.array([0, 1, 2]))
+      Array([ True, False, False], dtype=bool)
+      >>> gnp.logical_not(gnp.array([True, False]))
+      Array([False,  True], dtype=bool)
+
+    See also:
+      `bitwise_not`, which is ``~x``
+    """
     return bind(getattr(ops, "not"), as_bool(as_array("logical_not", x)))
 
 

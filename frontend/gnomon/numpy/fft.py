@@ -156,26 +156,95 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
 
 
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    Args:
+      a: an array; integers become complex numbers.
+      n: the size to cut or pad the axis to with zeros; None keeps it.
+      axis: the axis to transform.
+      norm: the scaling, which must be the one of the forward transform; "backward" divides by
+        ``n``.
+    Returns:
+      A complex array, also if the signal is real.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.ifft(gnp.array([4.0, 0.0, 0.0, 0.0]))
+      Array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
+
+    See also:
+      `fft`, `irfft`
+    """
     return _transform_1d("ifft", FftType.IFFT, a, n, axis, norm)
 
 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform of real numbers: its first ``n // 2 + 1`` coefficients, which imply the others.
+    """The Fourier transform of real numbers: the coefficients of frequencies that are not negative.
 
+    Args:
+      a: an array of real numbers.
+      n: the size to cut or pad the axis to with zeros; None keeps it.
+      axis: the axis to transform.
+      norm: the scaling, as in `fft`: "backward", "ortho" or "forward".
+    Returns:
+      A complex array with ``n // 2 + 1`` elements along the axis. The other coefficients are their
+      complex conjugates.
     Raises:
       ValueError: the numbers are complex, or an argument is not valid for `fft`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.rfft(gnp.array([1.0, 0.0, -1.0, 0.0]))
+      Array([0.+0.j, 2.+0.j, 0.+0.j], dtype=complex64)
+
+    See also:
+      `irfft`, `fft`, `rfftfreq`
     """
     return _transform_1d("rfft", FftType.RFFT, a, n, axis, norm)
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `rfft`; ``n`` is the number of real results, by default ``2 (points - 1)``."""
+    """The inverse of `rfft`, a real signal.
+
+    Args:
+      a: an array of coefficients.
+      n: the number of real results; None means ``2 * (points - 1)``, which is even. Pass ``n`` to
+        get an odd number back.
+      axis: the axis to transform.
+      norm: the scaling, which must be the one of the forward transform.
+    Returns:
+      A real array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.array([1.0, 2.0, 3.0])
+      >>> gnp.fft.irfft(gnp.fft.rfft(x), n=3).round(4)
+      Array([1., 2., 3.], dtype=float32)
+      >>> gnp.fft.irfft(gnp.fft.rfft(x)).shape
+      (2,)
+    """
     return _transform_1d("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform of a signal with Hermitian symmetry, given by its first half: real numbers."""
+    """The Fourier transform of a signal with Hermitian symmetry, which is real.
+
+    Args:
+      a: an array that holds the first half of the signal.
+      n: the number of real results; None means ``2 * (points - 1)``.
+      axis: the axis to transform.
+      norm: the scaling, as in `fft`: "backward", "ortho" or "forward".
+    Returns:
+      A real array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.hfft(gnp.array([1.0, 2.0, 3.0]))
+      Array([ 8., -2.,  0., -2.], dtype=float32)
+
+    See also:
+      `ihfft`, `rfft`
+    """
     (x,) = promoted_dtypes("fft.hfft", INEXACT_KIND, a)
     conjugate = lax.conj(lax.fft(x, "FFT", ()))
     _one_axis("hfft", axis)
@@ -185,10 +254,22 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `hfft`.
+    """The inverse of `hfft`: the first half of a signal with Hermitian symmetry.
 
+    Args:
+      a: an array of real numbers.
+      n: the number of points to use; None means all.
+      axis: the axis to transform.
+      norm: the scaling, which must be the one of the forward transform.
+    Returns:
+      A complex array with ``n // 2 + 1`` elements along the axis.
     Raises:
       ValueError: the axis has length 0, or an argument is not valid for `fft`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.ihfft(gnp.array([9.0, -4.0, 1.0, -4.0])) + 0.0
+      Array([0.5+0.j, 2. +0.j, 4.5+0.j], dtype=complex64)
     """
     x = as_array("fft.ihfft", a)
     _one_axis("ihfft", axis)
@@ -205,7 +286,25 @@ def fft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The transform along two axes."""
+    """The two-dimensional discrete Fourier transform.
+
+    Args:
+      a: an array of at least two dimensions; integers become complex numbers.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the two axes to transform.
+      norm: the scaling, as in `fft`: "backward", "ortho" or "forward".
+    Returns:
+      A complex array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.fft2(gnp.array([[1.0, 0.0], [0.0, 0.0]]))
+      Array([[1.+0.j, 1.+0.j],
+             [1.+0.j, 1.+0.j]], dtype=complex64)
+
+    See also:
+      `ifft2`, `rfft2`, `fftn`
+    """
     return _transform_2d("fft2", FftType.FFT, a, s, axes, norm)
 
 
@@ -215,7 +314,22 @@ def ifft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `fft2`."""
+    """The inverse of `fft2`.
+
+    Args:
+      a: an array of at least two dimensions.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the two axes to transform.
+      norm: the scaling, which must be the one of the forward transform.
+    Returns:
+      A complex array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.ifft2(gnp.ones((2, 2)))
+      Array([[1.+0.j, 0.+0.j],
+             [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
     return _transform_2d("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
@@ -225,7 +339,24 @@ def rfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The transform of real numbers along two axes, the last one halved."""
+    """The Fourier transform of real numbers along two axes; the last one is halved.
+
+    Args:
+      a: an array of real numbers with at least two dimensions.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the two axes to transform.
+      norm: the scaling, as in `fft`: "backward", "ortho" or "forward".
+    Returns:
+      A complex array with ``n // 2 + 1`` elements along the last of the axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.rfft2(gnp.ones((4, 4))).shape
+      (4, 3)
+
+    See also:
+      `irfft2`, `fft2`
+    """
     return _transform_2d("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
@@ -235,7 +366,22 @@ def irfft2(
     axes: Sequence[int] = (-2, -1),
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `rfft2`."""
+    """The inverse of `rfft2`, a real signal.
+
+    Args:
+      a: an array of coefficients with at least two dimensions.
+      s: the sizes of the result along the axes; None means that the last one is even.
+      axes: the two axes to transform.
+      norm: the scaling, which must be the one of the forward transform.
+    Returns:
+      A real array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.arange(6.0).reshape(2, 3)
+      >>> gnp.allclose(gnp.fft.irfft2(gnp.fft.rfft2(x), s=x.shape), x)
+      Array(True, dtype=bool)
+    """
     return _transform_2d("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
@@ -245,7 +391,25 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The transform along several axes (all of them, or the last ``len(s)``)."""
+    """The discrete Fourier transform along several axes.
+
+    Args:
+      a: an array; integers become complex numbers.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the axes; None means the last ``len(s)``, or all.
+      norm: the scaling, as in `fft`: "backward", "ortho" or "forward".
+    Returns:
+      A complex array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.fftn(gnp.ones((2, 2, 2)))[0]
+      Array([[8.+0.j, 0.+0.j],
+             [0.+0.j, 0.+0.j]], dtype=complex64)
+
+    See also:
+      `ifftn`, `rfftn`
+    """
     return _transform("fftn", FftType.FFT, a, s, axes, norm)
 
 
@@ -255,7 +419,22 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    Args:
+      a: an array.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the axes; None means the last ``len(s)``, or all.
+      norm: the scaling, which must be the one of the forward transform.
+    Returns:
+      A complex array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> x = gnp.arange(4.0).reshape(2, 2)
+      >>> gnp.allclose(gnp.fft.ifftn(gnp.fft.fftn(x)), x)
+      Array(True, dtype=bool)
+    """
     return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
@@ -265,7 +444,24 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The transform of real numbers along several axes, the last one halved."""
+    """The Fourier transform of real numbers along several axes; the last one is halved.
+
+    Args:
+      a: an array of real numbers.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the axes; None means the last ``len(s)``, or all.
+      norm: the scaling, as in `fft`: "backward", "ortho" or "forward".
+    Returns:
+      A complex array with ``n // 2 + 1`` elements along the last of the axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.rfftn(gnp.ones((2, 2, 4))).shape
+      (2, 2, 3)
+
+    See also:
+      `irfftn`, `fftn`
+    """
     return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
@@ -275,7 +471,21 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of `rfftn`."""
+    """The inverse of `rfftn`, a real signal.
+
+    Args:
+      a: an array of coefficients.
+      s: the sizes of the result along the axes; None means that the last one is even.
+      axes: the axes; None means the last ``len(s)``, or all.
+      norm: the scaling, which must be the one of the forward transform.
+    Returns:
+      A real array.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.irfftn(gnp.fft.rfftn(gnp.ones((2, 2, 4)))).shape
+      (2, 2, 4)
+    """
     return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
@@ -307,12 +517,23 @@ def _one_count(name: str, n: Any) -> int:
 def fftfreq(
     n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Array:
-    """The frequencies of the coefficients of `fft`, for ``n`` samples at a distance ``d``.
+    """The frequencies of the coefficients that `fft` returns.
+
+    Args:
+      n: the number of samples.
+      d: the distance between two samples, so that ``1 / d`` is the sampling rate.
+      dtype: the dtype of the result; None means the default float dtype.
+      device: where the result is placed; None means the default device.
+    Returns:
+      An array of shape ``(n,)``: zero, the positive frequencies, then the negative ones.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.fft.fftfreq(4, 0.5)
       Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
+
+    See also:
+      `rfftfreq`, `fftshift`
     """
     count = _one_count("fftfreq", n)
     indices = (np.arange(count, dtype=np.int32) + count // 2) % max(count, 1) - count // 2
@@ -322,7 +543,24 @@ def fftfreq(
 def rfftfreq(
     n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Array:
-    """The frequencies of the coefficients of `rfft`."""
+    """The frequencies of the coefficients that `rfft` returns.
+
+    Args:
+      n: the number of samples, not of coefficients.
+      d: the distance between two samples, so that ``1 / d`` is the sampling rate.
+      dtype: the dtype of the result; None means the default float dtype.
+      device: where the result is placed; None means the default device.
+    Returns:
+      An array of shape ``(n // 2 + 1,)``; none is negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.rfftfreq(4, 0.5)
+      Array([0. , 0.5, 1. ], dtype=float32)
+
+    See also:
+      `fftfreq`
+    """
     count = _one_count("rfftfreq", n)
     indices = np.arange(count // 2 + 1, dtype=np.int32)
     return _frequencies("rfftfreq", indices, count, d, dtype, device)
@@ -338,16 +576,37 @@ def _shifted(name: str, x: Any, axes: Any, sign: int) -> Array:
 
 
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """Move the zero frequency to the middle.
+    """Move the zero frequency from the front to the middle.
+
+    Args:
+      x: an array.
+      axes: the axes to shift, by half of their size each; None means all.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.fft.fftshift(gnp.arange(5))
       Array([3, 4, 0, 1, 2], dtype=int32)
+      >>> gnp.fft.fftshift(gnp.fft.fftfreq(4))
+      Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
+
+    See also:
+      `ifftshift`
     """
     return _shifted("fftshift", x, axes, 1)
 
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The inverse of `fftshift`."""
+    """Move the zero frequency from the middle to the front: the inverse of `fftshift`.
+
+    Args:
+      x: an array.
+      axes: the axes to shift; None means all.
+    Returns:
+      An array of the shape of ``x``. For odd sizes, this differs from `fftshift`.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.fft.ifftshift(gnp.fft.fftshift(gnp.arange(5)))
+      Array([0, 1, 2, 3, 4], dtype=int32)
+    """
     return _shifted("ifftshift", x, axes, -1)

@@ -53,8 +53,17 @@ def gumbel(
       dtype: a floating point dtype; float32 by default.
       mode: ``"low"`` (the default); or ``"high"``, which uses twice as many bits and reaches larger
         values.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype or the mode is not supported.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.gumbel(random.key(0), (3,)).round(3)
+      Array([ 2.923,  3.833, -0.097], dtype=float32)
+
+    See also:
+      `categorical`, which uses them to draw indices
     """
     words = one_key("gumbel", key)
     checked = float_dtype("gumbel", dtype)
@@ -99,6 +108,7 @@ def categorical(
         which is the default.
       replace: False draws distinct categories along the leading dimensions of ``shape``.
       mode: see `gumbel`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       Indices of the default integer dtype.
     Raises:
@@ -159,6 +169,12 @@ def rademacher(
       key: one key.
       shape: the shape of the result.
       dtype: any dtype of numbers; int32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.rademacher(random.key(0), (6,))
+      Array([-1, -1,  1,  1, -1,  1], dtype=int32)
     """
     words = one_key("rademacher", key)
     checked = _dtypes.default_int_dtype()
@@ -271,6 +287,7 @@ def permutation(
       x: an array, or an integer n, which means 0, ..., n - 1.
       axis: the dimension to permute along.
       independent: permute each vector along ``axis`` independently.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: ``x`` is a number but not an integer.
 

@@ -127,6 +127,7 @@ def poisson(
       dtype: an integer dtype; int32 by default.
       method: ``"exact"`` draws by rejection. ``"approximate"`` needs no loop; the total variation
         distance from the distribution is less than 1e-4.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype or the method is not supported, or ``lam`` does not broadcast to the
         shape.
@@ -334,6 +335,13 @@ def multinomial(
       shape: the shape of the result; that of ``p`` by default.
       dtype: the dtype of the result; float32 by default.
       unroll: the number of outcomes that an iteration of the loop over them draws.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> counts = random.multinomial(random.key(0), 100, gnp.array([0.2, 0.3, 0.5]))
+      >>> counts.shape, float(counts.sum())
+      ((3,), 100.0)
     """
     words = one_key("multinomial", key)
     trials, probabilities = promoted("multinomial", n, p, inexact=True)

@@ -58,6 +58,7 @@ def exponential(
       key: one key.
       shape: the shape of the result.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
 
     Example:
       >>> from gnomon import random
@@ -79,7 +80,22 @@ def cauchy(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the standard Cauchy distribution; arguments as in `exponential`."""
+    """Numbers of the standard Cauchy distribution, which has no mean.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.cauchy(random.key(0), (3,)).round(3)
+      Array([ 6.027, 14.838, -0.582], dtype=float32)
+      >>> gnp.median(random.cauchy(random.key(0), (10000,))).round(1) + 0.0
+      Array(0., dtype=float32)
+    """
     words, sizes, checked = _standard("cauchy", key, shape, dtype)
     epsilon = np.array(ml_dtypes.finfo(checked).eps, checked)
     u = between(words, sizes, checked, epsilon, np.array(1.0, checked))
@@ -94,7 +110,22 @@ def laplace(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the standard Laplace distribution; arguments as in `exponential`."""
+    """Numbers of the standard Laplace distribution, with density ``exp(-|x|) / 2``.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.laplace(random.key(0), (3,)).round(3)
+      Array([-2.257, -3.15 ,  0.409], dtype=float32)
+      >>> gnp.abs(random.laplace(random.key(0), (10000,))).mean().round(1)
+      Array(1., dtype=float32)
+    """
     words, sizes, checked = _standard("laplace", key, shape, dtype)
     low = np.array(-1.0 + float(ml_dtypes.finfo(checked).epsneg), checked)
     u = between(words, sizes, checked, low, np.array(1.0, checked))
@@ -109,7 +140,19 @@ def logistic(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the standard logistic distribution; arguments as in `exponential`."""
+    """Numbers of the standard logistic distribution, whose distribution function is `nn.sigmoid`.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.logistic(random.key(0), (3,)).round(3)
+      Array([ 2.896,  3.822, -0.698], dtype=float32)
+    """
     words, sizes, checked = _standard("logistic", key, shape, dtype)
     tiny = np.array(ml_dtypes.finfo(checked).tiny, checked)
     u = between(words, sizes, checked, tiny, np.array(1.0, checked))
@@ -124,7 +167,22 @@ def maxwell(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Lengths of vectors of three normal numbers; arguments as in `exponential`."""
+    """Numbers of the Maxwell distribution: lengths of vectors of three standard normal numbers.
+
+    Args:
+      key: one key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.maxwell(random.key(0), (3,)).round(3)
+      Array([2.631, 0.991, 0.965], dtype=float32)
+      >>> gnp.square(random.maxwell(random.key(0), (10000,))).mean().round(1)
+      Array(3., dtype=float32)
+    """
     return _maxwell(*_standard("maxwell", key, shape, dtype))
 
 
@@ -148,6 +206,12 @@ def double_sided_maxwell(
       shape: the leading dimensions of the result; the broadcast shape of ``loc`` and ``scale``
         follows. As in JAX, ``()`` means that the broadcast shape occurs twice.
       dtype: a floating point dtype; float32 by default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.double_sided_maxwell(random.key(0), gnp.array([0.0]), 1.0, (3,)).shape
+      (3, 1)
     """
     words = one_key("double_sided_maxwell", key)
     checked = float_dtype("double_sided_maxwell", dtype)
@@ -177,6 +241,14 @@ def pareto(
       b: positive parameters that broadcast to the shape.
       shape: the shape of the result; that of ``b`` by default.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.pareto(random.key(0), 3.0, (3,)).round(3)
+      Array([2.673, 3.601, 1.144], dtype=float32)
+      >>> bool((random.pareto(random.key(0), 3.0, (1000,)) >= 1).all())
+      True
     """
     words = one_key("pareto", key)
     checked = float_dtype("pareto", dtype)
@@ -195,7 +267,23 @@ def rayleigh(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the Rayleigh distribution with a given scale; arguments as in `pareto`."""
+    """Numbers of the Rayleigh distribution: lengths of vectors of two normal numbers.
+
+    Args:
+      key: one key.
+      scale: the standard deviation of the normal numbers; positive, broadcasts to the shape.
+      shape: the shape of the result; that of ``scale`` by default.
+      dtype: a floating point dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.rayleigh(random.key(0), 1.0, (3,)).round(3)
+      Array([0.328, 0.208, 1.484], dtype=float32)
+      >>> gnp.square(random.rayleigh(random.key(0), 1.0, (10000,))).mean().round(1)
+      Array(2., dtype=float32)
+    """
     words = one_key("rayleigh", key)
     checked = float_dtype("rayleigh", dtype)
     sizes = sample_shape("rayleigh", shape, scale)
@@ -218,6 +306,11 @@ def weibull_min(
       scale, concentration: positive parameters.
       shape: the shape of the draws, which are broadcast together with the parameters.
       dtype: a floating point dtype; float32 by default.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.weibull_min(random.key(0), 2.0, 1.5, (3,)).round(3)
+      Array([4.114, 4.907, 1.093], dtype=float32)
     """
     words = one_key("weibull_min", key)
     checked = float_dtype("weibull_min", dtype)
@@ -245,6 +338,15 @@ def lognormal(
       sigma: standard deviations that broadcast to the shape.
       shape: the shape of the result; that of ``sigma`` by default.
       dtype: a floating point or complex dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.lognormal(random.key(0), 0.5, (3,)).round(3)
+      Array([2.251, 2.753, 0.805], dtype=float32)
+      >>> gnp.median(random.lognormal(random.key(0), 0.5, (10000,))).round(1)
+      Array(1., dtype=float32)
     """
     words = one_key("lognormal", key)
     checked = float_dtype("lognormal", dtype, "float or complex")
@@ -271,6 +373,14 @@ def triangular(
       left, mode, right: the corners of the density; they broadcast to the shape.
       shape: the shape of the result; by default the broadcast shape of the corners.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.triangular(random.key(0), 0.0, 1.0, 4.0, (3,)).round(3)
+      Array([3.208, 3.493, 1.169], dtype=float32)
+      >>> random.triangular(random.key(0), 0.0, 1.0, 4.0, (10000,)).mean().round(1)
+      Array(1.7, dtype=float32)
     """
     words = one_key("triangular", key)
     checked = float_dtype("triangular", dtype)
@@ -293,10 +403,24 @@ def wald(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of the Wald (inverse Gaussian) distribution with a given mean and scale one.
+    """Numbers of the Wald (inverse Gaussian) distribution with scale one.
 
     J. R. Michael, W. R. Schucany, R. W. Haas, Generating Random Variates Using Transformations with
-    Multiple Roots (1976). Arguments as in `pareto`.
+    Multiple Roots (1976).
+
+    Args:
+      key: one key.
+      mean: positive means that broadcast to the shape.
+      shape: the shape of the result; that of ``mean`` by default.
+      dtype: a floating point dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.wald(random.key(0), 1.0, (3,)).round(3)
+      Array([0.381, 0.416, 0.481], dtype=float32)
+      >>> random.wald(random.key(0), 1.0, (10000,)).mean().round(1)
+      Array(1., dtype=float32)
     """
     words = one_key("wald", key)
     checked = float_dtype("wald", dtype)
@@ -333,8 +457,16 @@ def geometric(
       p: probabilities of success that broadcast to the shape.
       shape: the shape of the result; that of ``p`` by default.
       dtype: an integer dtype; int32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype is not supported.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.geometric(random.key(0), 0.5, (5,))
+      Array([1, 1, 2, 2, 1], dtype=int32)
+      >>> random.geometric(random.key(0), 0.5, (10000,)).mean().round(1)
+      Array(2., dtype=float32)
     """
     words = one_key("geometric", key)
     checked = _dtypes.default_int_dtype()

@@ -180,6 +180,7 @@ def gamma(
       dtype: a floating point dtype; float32 by default.
       method: ``"exact"`` draws by rejection. ``"approximate"`` needs no loop, and errs by a small
         part of a standard deviation; its numbers have other derivatives.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype or the method is not supported, or ``a`` does not broadcast to the
         shape.
@@ -202,7 +203,27 @@ def loggamma(
     method: str = "exact",
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Logarithms of gamma distributed numbers, finite where these underflow; see `gamma`."""
+    """Logarithms of gamma distributed numbers, finite where these underflow.
+
+    Args:
+      key: one key.
+      a: shape parameters, positive numbers that broadcast to the shape.
+      shape: the shape of the result; that of ``a`` by default.
+      dtype: a floating point dtype; None means the default float dtype.
+      method: see `gamma`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.loggamma(random.key(0), 2.0, (3,)).round(3)
+      Array([0.464, 0.565, 0.121], dtype=float32)
+      >>> bool(gnp.isfinite(random.loggamma(random.key(0), 1e-3, (1000,))).all())
+      True
+
+    See also:
+      `gamma`
+    """
     return _sampled("loggamma", key, a, shape, dtype, method, log_space=True)
 
 
@@ -228,6 +249,14 @@ def beta(
       shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
       method: see `gamma`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.beta(random.key(0), 2.0, 3.0, (3,)).round(3)
+      Array([0.236, 0.49 , 0.684], dtype=float32)
+      >>> random.beta(random.key(0), 2.0, 3.0, (10000,)).mean().round(2)
+      Array(0.4, dtype=float32)
     """
     words = one_key("beta", key)
     check_method("beta", method)
@@ -260,8 +289,18 @@ def dirichlet(
       shape: the shape of the result without its last dimension; by default the leading dimensions
         of ``alpha``, which must broadcast to it.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: ``alpha`` has no dimension, or shapes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> x = random.dirichlet(random.key(0), gnp.array([1.0, 2.0, 3.0]), (4,))
+      >>> x.shape
+      (4, 3)
+      >>> x.sum(axis=-1).round(4)
+      Array([1., 1., 1., 1.], dtype=float32)
     """
     words = one_key("dirichlet", key)
     checked = float_dtype("dirichlet", dtype)
@@ -301,6 +340,14 @@ def chisquare(
       shape: the shape of the result; that of ``df`` by default.
       dtype: a floating point dtype; float32 by default.
       method: see `gamma`.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.chisquare(random.key(0), 4.0, (3,)).round(3)
+      Array([3.18 , 3.52 , 2.258], dtype=float32)
+      >>> random.chisquare(random.key(0), 4.0, (10000,)).mean().round(1)
+      Array(4., dtype=float32)
     """
     words = one_key("chisquare", key)
     check_method("chisquare", method)
@@ -327,6 +374,12 @@ def f(
       dfnum, dfden: degrees of freedom of the numerator and of the denominator.
       shape: the shape of the result; by default the broadcast shape of the parameters.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.f(random.key(0), 4.0, 6.0, (3,)).round(3)
+      Array([2.325, 0.31 , 0.226], dtype=float32)
     """
     words = one_key("f", key)
     checked = float_dtype("f", dtype)
@@ -347,7 +400,20 @@ def t(
     *,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Numbers of Student's t distribution; arguments as in `chisquare`."""
+    """Numbers of Student's t distribution.
+
+    Args:
+      key: one key.
+      df: degrees of freedom, positive numbers that broadcast to the shape.
+      shape: the shape of the result; that of ``df`` by default.
+      dtype: a floating point dtype; None means the default float dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.t(random.key(0), 5.0, (3,)).round(3)
+      Array([ 0.759, -2.056, -1.282], dtype=float32)
+    """
     words = one_key("t", key)
     checked = float_dtype("t", dtype)
     sizes = sample_shape("t", shape, df)
@@ -378,6 +444,12 @@ def generalized_normal(
       p: the power, a positive number.
       shape: the shape of the result; that of ``p`` must broadcast to it.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.generalized_normal(random.key(0), 2.0, (3,)).round(3)
+      Array([ 0.954,  0.09 , -1.153], dtype=float32)
     """
     words = one_key("generalized_normal", key)
     checked = float_dtype("generalized_normal", dtype)
@@ -420,8 +492,18 @@ def ball(
       p: the norm, a positive number.
       shape: the shape of the draws.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       An array of shape ``(*shape, d)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> points = random.ball(random.key(0), 2, shape=(1000,))
+      >>> points.shape
+      (1000, 2)
+      >>> bool((gnp.linalg.norm(points, axis=1) <= 1).all())
+      True
     """
     words = one_key("ball", key)
     checked = float_dtype("ball", dtype)

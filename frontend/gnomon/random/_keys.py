@@ -134,6 +134,13 @@ def wrap_key_data(
       impl, dtype: the generator; see `key`.
     Raises:
       TypeError: the dtype is not uint32, or the last dimension is not as long as a key.
+
+    Example:
+      >>> from gnomon import random
+      >>> key = random.key(7)
+      >>> words = random.key_data(key)
+      >>> bool(random.normal(random.wrap_key_data(words)) == random.normal(key))
+      True
     """
     of = _implementation("wrap_key_data", impl, dtype)
     if not _is_raw(key_bits_array):
@@ -154,8 +161,12 @@ def _implementation(
 def key_impl(keys: ArrayLike) -> str:
     """The name of the generator of keys.
 
+    Args:
+      keys: keys, typed or raw.
+
     Example:
-      >>> key_impl(key(0, impl="rbg"))
+      >>> from gnomon import random
+      >>> random.key_impl(random.key(0, impl="rbg"))
       'rbg'
     """
     if type(keys) is not KeyArray:
@@ -225,14 +236,22 @@ def key(
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | KeyDType | None = None) -> Any:
-    """A raw random key from a seed, a uint32 array of its words; see `key` for typed ones.
+    """A raw random key from a seed: a uint32 array of its words.
 
-    It can be used only while the same generator is configured. With the option
-    ``gnomon_enable_custom_prng``, the result is a typed key.
+    It can be used only while the same generator is configured; `key` makes typed keys, which know
+    their generator. With the option ``gnomon_enable_custom_prng``, the result is a typed key.
+
+    Args:
+      seed: an integer; its lowest 64 bits count (32 without ``gnomon_enable_x64``).
+      impl: the generator, for example "threefry2x32"; None means the configured one.
 
     Example:
-      >>> PRNGKey(7)
+      >>> from gnomon import random
+      >>> random.PRNGKey(7)
       Array([0, 7], dtype=uint32)
+
+    See also:
+      `key`, `split`
     """
     of = implementation_of(impl)
     made = KeyArray(of.seed(*_seed_words("PRNGKey", seed)), of)
@@ -272,6 +291,17 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Key:
     Raises:
       TypeError: ``data`` has dimensions.
       OverflowError: ``data`` is a Python int that does not fit uint32.
+
+    Example:
+      >>> from gnomon import random
+      >>> key = random.key(0)
+      >>> random.uniform(random.fold_in(key, 0)).round(3)
+      Array(0.842, dtype=float32)
+      >>> random.uniform(random.fold_in(key, 1)).round(3)
+      Array(0.007, dtype=float32)
+
+    See also:
+      `split`
     """
     one, raw = key_of("fold_in", key)
     if np.ndim(data):
@@ -287,6 +317,19 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Key:
 
 
 def clone(key: Array | np.ndarray) -> Any:
-    """The same keys, to mark an intended reuse."""
+    """The same keys, to mark an intended reuse.
+
+    Args:
+      key: keys, typed or raw.
+
+    Example:
+      >>> from gnomon import random
+      >>> key = random.key(0)
+      >>> bool(random.normal(key) == random.normal(random.clone(key)))
+      True
+
+    See also:
+      `split`, which makes independent keys
+    """
     key_data(key)  # Raises if it is not a key.
     return key.copy()

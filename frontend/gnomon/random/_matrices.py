@@ -36,6 +36,7 @@ def orthogonal(
       dtype: floating or complex.
       m: the number of columns, by default ``n``. The rows or columns, whichever are fewer, are
         orthonormal.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       ``[*shape, n, m]``.
 
@@ -79,6 +80,7 @@ def multivariate_normal(
       shape: the batch dimensions, by default those of ``mean`` and ``cov``, broadcast.
       dtype: floating.
       method: how ``cov`` is factored: ``"cholesky"``, ``"svd"`` or ``"eigh"``.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Returns:
       ``[*shape, n]``.
     Raises:

@@ -135,6 +135,7 @@ def bits(
       key: one key.
       shape: the shape of the result.
       dtype: an unsigned integer dtype; uint32 by default (uint64 under x64).
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype is not supported, or ``key`` is an array of keys.
 
@@ -240,6 +241,7 @@ def uniform(
       shape: the shape of the result.
       dtype: a floating point dtype; float32 by default (float64 under x64).
       minval, maxval: bounds that broadcast to the shape.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: bounds do not broadcast to the shape, or the dtype is not floating point.
 
@@ -294,6 +296,7 @@ def normal(
       key: one key.
       shape: the shape of the result.
       dtype: a floating point or complex dtype (variance one in total); float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype is not supported.
 
@@ -324,6 +327,15 @@ def truncated_normal(
       lower, upper: bounds that broadcast to the shape.
       shape: the shape of the result; by default the broadcast shape of the bounds.
       dtype: a floating point dtype; float32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon import random
+      >>> random.truncated_normal(random.key(0), -1.0, 1.0, (3,)).round(3)
+      Array([ 0.862,  0.941, -0.291], dtype=float32)
+      >>> bool(gnp.abs(random.truncated_normal(random.key(0), -1.0, 1.0, (1000,))).max() < 1)
+      True
     """
     words = one_key("truncated_normal", key)
     checked = float_dtype("truncated_normal", dtype)
@@ -362,6 +374,7 @@ def randint(
       minval, maxval: integer bounds that broadcast to the shape. Where ``maxval <= minval`` the
         result is ``minval``.
       dtype: an integer dtype; int32 by default.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: the dtype is not supported.
       ValueError: bounds do not broadcast to the shape.
@@ -452,9 +465,17 @@ def bernoulli(
       p: floating point probabilities that broadcast to the shape.
       shape: the shape of the result; that of ``p`` by default.
       mode: ``"high"`` draws twice as many bits, for probabilities below 1e-7.
+      out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       TypeError: ``p`` is not floating point.
       ValueError: ``p`` does not broadcast to the shape, or the mode is unknown.
+
+    Example:
+      >>> from gnomon import random
+      >>> random.bernoulli(random.key(0), 0.7, (5,))
+      Array([False, False,  True,  True,  True], dtype=bool)
+      >>> random.bernoulli(random.key(0), 0.7, (10000,)).mean().round(2)
+      Array(0.7, dtype=float32)
     """
     if mode not in ("high", "low"):
         raise ValueError(f"random.bernoulli: mode must be 'high' or 'low', got {mode!r}")

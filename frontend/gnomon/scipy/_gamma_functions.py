@@ -48,7 +48,22 @@ def gammaln(x: ArrayLike) -> Array:
 
 @strongly_typed
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of the gamma function; nan at negative integers, the sign of the zero at zeros."""
+    """The sign of the gamma function.
+
+    Args:
+      x: an array or scalar of real numbers.
+    Returns:
+      1 or -1; nan at negative integers, and the sign of the zero at zeros.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.gammasgn(gnp.array([2.5, -0.5, -1.0]))
+      Array([ 1., -1., nan], dtype=float32)
+
+    See also:
+      `gammaln`, the logarithm of the absolute value
+    """
     (x,) = real_arguments("gammasgn", x)
     whole = lax.floor(x)
     below = x < 0
@@ -73,7 +88,20 @@ def gamma(x: Any) -> Array:
 
 
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
-    """The logarithm of the absolute value of the beta function."""
+    """The logarithm of the absolute value of the beta function.
+
+    Args:
+      a, b: arrays or scalars of real numbers that broadcast together.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.betaln(gnp.array([1.0, 200.0]), 3.0).round(4)
+      Array([ -1.0986, -15.2167], dtype=float32)
+
+    See also:
+      `beta`
+    """
     a, b = real_arguments("betaln", a, b)
     naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
     # The logarithms for large arguments cancel, so combine them by Stirling's formula.
@@ -96,23 +124,81 @@ def _stirling_rest(x: Array) -> Array:
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
-    """The beta function gamma(a) gamma(b) / gamma(a + b)."""
+    """The beta function ``gamma(a) gamma(b) / gamma(a + b)``.
+
+    Args:
+      a, b: arrays or scalars of real numbers that broadcast together.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.beta(gnp.array([1.0, 2.0]), 3.0).round(4)
+      Array([0.3333, 0.0833], dtype=float32)
+
+    See also:
+      `betaln`, which does not underflow
+    """
     a, b = real_arguments("beta", a, b)
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(betaln(a, b))
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized incomplete beta function; see `gnomon.lax.betainc`."""
+    """The regularized incomplete beta function.
+
+    Args:
+      a, b: the positive parameters.
+      x: the upper limit of integration, in [0, 1]; all three broadcast together.
+    Returns:
+      An array of numbers in [0, 1].
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.betainc(2.0, 3.0, gnp.array([0.0, 0.5, 1.0])).round(4)
+      Array([0.    , 0.6875, 1.    ], dtype=float32)
+    """
     return lax.betainc(*real_arguments("betainc", a, b, x))
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized lower incomplete gamma function of parameter ``a`` at ``x``."""
+    """The regularized lower incomplete gamma function.
+
+    Args:
+      a: the positive parameter, an array or scalar.
+      x: the upper limit of integration, not negative; broadcasts with ``a``.
+    Returns:
+      An array of numbers in [0, 1].
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.gammainc(2.0, gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([0.    , 0.2642, 0.9995], dtype=float32)
+
+    See also:
+      `gammaincc`
+    """
     return lax.igamma(*real_arguments("gammainc", a, x))
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized upper incomplete gamma function, ``1 - gammainc(a, x)``."""
+    """The regularized upper incomplete gamma function, ``1 - gammainc(a, x)``.
+
+    Args:
+      a: the positive parameter, an array or scalar.
+      x: the lower limit of integration, not negative; broadcasts with ``a``.
+    Returns:
+      An array of numbers in [0, 1], accurate also where they are tiny.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.gammaincc(2.0, gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([1.000e+00, 7.358e-01, 5.000e-04], dtype=float32)
+
+    See also:
+      `gammainc`
+    """
     return lax.igammac(*real_arguments("gammaincc", a, x))
 
 
@@ -122,6 +208,12 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     Args:
       n: a real array or scalar.
       exact: must be False; exact integers are not supported.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.factorial(gnp.array([0, 3, 5])).round(3)
+      Array([  1.,   6., 120.], dtype=float32)
     """
     if exact:
         raise NotImplementedError(
@@ -138,6 +230,14 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     Args:
       N, k: real arrays or scalars; the result is 0 where N or k is negative or k > N.
       repetition: whether things may be chosen several times.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.comb(5, gnp.array([0, 2, 6]))
+      Array([ 1., 10.,  0.], dtype=float32)
+      >>> special.comb(5, 2, repetition=True).round(3)
+      Array(15., dtype=float32, weak_type=True)
     """
     total, chosen = real_arguments("comb", N, k)
     if repetition:
@@ -155,6 +255,12 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
     Args:
       a: a real array or scalar, greater than (d - 1) / 2.
       d: a static integer.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.multigammaln(gnp.array([2.0, 3.0]), d=2).round(4)
+      Array([0.4516, 1.5502], dtype=float32)
     """
     d = index(d)
     (a,) = real_arguments("multigammaln", a)
@@ -177,7 +283,17 @@ _poch.defjvps(
 
 @strongly_typed
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
-    """The Pochhammer symbol gamma(z + m) / gamma(z)."""
+    """The Pochhammer symbol ``gamma(z + m) / gamma(z)``, the rising factorial.
+
+    Args:
+      z, m: arrays or scalars of real numbers that broadcast together.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.poch(gnp.array([1.0, 2.0]), 3.0).round(4)
+      Array([ 6., 24.], dtype=float32)
+    """
     result: Array = _poch(*real_arguments("poch", z, m))
     return result
 

@@ -89,6 +89,12 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     Args:
       n: whole numbers, not negative.
       x: real numbers, not negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.expn(2, gnp.array([0.0, 1.0])).round(4)
+      Array([1.    , 0.1485], dtype=float32)
     """
     result: Array = _expn(*real_arguments("expn", n, x))
     return result
@@ -96,7 +102,20 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
 @strongly_typed
 def exp1(x: ArrayLike) -> Array:
-    """The exponential integral E_1(x) of positive x."""
+    """The exponential integral E_1(x): the integral of ``exp(-t) / t`` from x to infinity.
+
+    Args:
+      x: positive numbers, an array or scalar; inf at 0.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.exp1(gnp.array([0.0, 1.0])).round(4)
+      Array([   inf, 0.2194], dtype=float32)
+
+    See also:
+      `expn`, `expi`
+    """
     (x,) = real_arguments("exp1", x)
     result: Array = _expn(lax.full_like(x, 1), x)
     return result
@@ -128,11 +147,19 @@ _expi.defjvps(lambda t, out, x: t * lax.exp(x) / x)
 
 
 def expi(x: ArrayLike) -> Array:
-    """The exponential integral Ei(x).
+    """The exponential integral Ei(x): the integral of ``exp(t) / t`` from -infinity to x.
+
+    Args:
+      x: an array or scalar of real numbers; -inf at 0.
 
     Example:
-      >>> float(expi(1.0)) - 1.8951178 < 1e-6
-      True
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.expi(gnp.array([-1.0, 0.0, 1.0])).round(4)
+      Array([-0.2194,    -inf,  1.8951], dtype=float32)
+
+    See also:
+      `exp1`
     """
     (x,) = real_arguments("expi", x)
     result: Array = _expi(x)
@@ -184,7 +211,20 @@ def _sici_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def sici(x: ArrayLike) -> tuple[Array, Array]:
-    """The sine and cosine integrals Si(x) and Ci(x); for negative x, the real part of Ci."""
+    """The sine integral Si(x) and the cosine integral Ci(x).
+
+    Args:
+      x: an array or scalar of real numbers; for negative ones, the real part of Ci is returned.
+    Returns:
+      The pair ``(Si, Ci)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> si, ci = special.sici(gnp.array([1.0, 2.0]))
+      >>> si.round(4), ci.round(4)
+      (Array([0.9461, 1.6054], dtype=float32), Array([0.3374, 0.423 ], dtype=float32))
+    """
     (x,) = real_arguments("sici", x)
     si, ci = _sici(x)
     return si, ci
@@ -232,7 +272,20 @@ def _fresnel_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
-    """The Fresnel integrals S(x) and C(x), of sin and cos of pi t² / 2 from 0 to x."""
+    """The Fresnel integrals of ``sin(pi t² / 2)`` and ``cos(pi t² / 2)`` from 0 to x.
+
+    Args:
+      x: an array or scalar of real numbers.
+    Returns:
+      The pair ``(S, C)``: the integral of the sine comes first.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> s, c = special.fresnel(gnp.array([0.0, 1.0]))
+      >>> s.round(4), c.round(4)
+      (Array([0.    , 0.4383], dtype=float32), Array([0.    , 0.7799], dtype=float32))
+    """
     (x,) = real_arguments("fresnel", x)
     s, c = _fresnel(x)
     return s, c
@@ -283,7 +336,19 @@ def _spence_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 @strongly_typed
 def spence(x: ArrayLike) -> Array:
-    """Spence's function, the integral of log(t) / (1 - t) from 1 to x: the dilogarithm of 1 - x."""
+    """Spence's function, the dilogarithm of ``1 - x``.
+
+    It is the integral of ``log(t) / (1 - t)`` from 1 to x.
+
+    Args:
+      x: an array or scalar of real numbers; nan for negative ones.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.spence(gnp.array([0.0, 2.0])).round(4)
+      Array([ 1.6449, -0.8225], dtype=float32)
+    """
     (x,) = real_arguments("spence", x)
     result: Array = _spence(x)
     return result
@@ -304,6 +369,13 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
       n_iter: the order at which the recurrence starts.
     Returns:
       An array of shape ``(v + 1, *z.shape)``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.bessel_jn(gnp.array([0.0, 1.0]), v=1).round(4)
+      Array([[1.    , 0.7652],
+             [0.    , 0.4401]], dtype=float32)
     """
     order, start = index(v), index(n_iter)
     (z,) = real_arguments("bessel_jn", z)

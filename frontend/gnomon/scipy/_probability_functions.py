@@ -58,23 +58,55 @@ _xlogx.defjvps(lambda t, out, x: t * (lax.log(x) + 1))
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x log(y); 0 where x is 0, and nan for nan."""
+    """The product ``x log(y)``, and 0 where ``x`` is 0, elementwise.
+
+    Args:
+      x, y: arrays or scalars that broadcast together; nan stays nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.xlogy(gnp.array([0.0, 2.0]), gnp.array([0.0, 3.0])).round(4)
+      Array([0.    , 2.1972], dtype=float32)
+      >>> 0.0 * gnp.log(0.0)
+      Array(nan, dtype=float32, weak_type=True)
+    """
     result: Array = _xlogy(*promoted_operands("xlogy", INEXACT_KIND, x, y))
     return result
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """Elementwise x log(1 + y); 0 where x is 0, and nan for nan."""
+    """The product ``x log(1 + y)``, and 0 where ``x`` is 0, elementwise.
+
+    Args:
+      x, y: arrays or scalars that broadcast together; nan stays nan.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.xlog1py(gnp.array([0.0, 2.0]), gnp.array([-1.0, 1e-8]))
+      Array([0.e+00, 2.e-08], dtype=float32)
+    """
     result: Array = _xlog1py(*promoted_operands("xlog1py", INEXACT_KIND, x, y))
     return result
 
 
 def entr(x: ArrayLike) -> Array:
-    """Elementwise entropy -x log(x); 0 at 0, -inf below.
+    """The entropy ``-x log(x)``, elementwise.
+
+    Args:
+      x: an array or scalar of real numbers.
+    Returns:
+      An array of the shape of ``x``; 0 at 0 and -inf below.
 
     Example:
-      >>> entr(0.5)
-      Array(0.3465736, dtype=float32, weak_type=True)
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.entr(gnp.array([0.5, -1.0])).round(4)
+      Array([0.3466,   -inf], dtype=float32)
+
+    See also:
+      `rel_entr`
     """
     (x,) = real_arguments("entr", x)
     negative = x < 0
@@ -94,7 +126,22 @@ _relative_entropy.defjvps(
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """Elementwise relative entropy p log(p / q); 0 if p is 0, infinite if p or q is negative."""
+    """The terms ``p log(p / q)`` of the relative entropy, elementwise.
+
+    Args:
+      p, q: arrays or scalars of real numbers that broadcast together.
+    Returns:
+      An array; 0 if ``p`` is 0, inf if ``p`` or ``q`` is negative.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.rel_entr(gnp.array([0.5, 0.0]), gnp.array([0.25, 0.75])).round(4)
+      Array([0.3466, 0.    ], dtype=float32)
+
+    See also:
+      `kl_div`, `entr`
+    """
     p, q = real_arguments("rel_entr", p, q)
     positive = (p > 0) & (q > 0)
     safe_p, safe_q = gnp.where(positive, p, 1), gnp.where(positive, q, 1)
@@ -105,7 +152,22 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
-    """Elementwise Kullback-Leibler divergence p log(p / q) - p + q."""
+    """The terms ``p log(p / q) - p + q`` of the Kullback-Leibler divergence, elementwise.
+
+    Args:
+      p, q: arrays or scalars of numbers that are not negative; they broadcast together.
+    Returns:
+      An array; ``q`` where ``p`` is 0, and inf where only ``q`` is 0.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.kl_div(gnp.array([0.5, 0.0]), gnp.array([0.25, 0.75])).round(4)
+      Array([0.0966, 0.75  ], dtype=float32)
+
+    See also:
+      `rel_entr`, without the linear terms
+    """
     p, q = real_arguments("kl_div", p, q)
     return rel_entr(p, q) - p + q
 
@@ -119,6 +181,14 @@ def erfcx(x: ArrayLike) -> Array:
 
     Args:
       x: a real or complex array or scalar.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.erfcx(gnp.array([0.0, 30.0])).round(4)
+      Array([1.    , 0.0188], dtype=float32)
+      >>> gnp.exp(30.0**2) * special.erfc(30.0)
+      Array(nan, dtype=float32, weak_type=True)
     """
     given = as_array("erfcx", x)
     if is_complex(given.dtype):
@@ -146,9 +216,18 @@ _erfcx.defjvps(lambda t, out, x: t * (2 * x * out - 2 / math.sqrt(math.pi)))
 
 @strongly_typed
 def dawsn(x: ArrayLike) -> Array:
-    """Dawson's integral, exp(-x²) times the integral of exp(t²) from 0 to x.
+    """Dawson's integral: ``exp(-x²)`` times the integral of ``exp(t²)`` from 0 to x.
 
     G. B. Rybicki, Dawson's Integral and the Sampling Theorem (1989).
+
+    Args:
+      x: an array or scalar of real numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.dawsn(gnp.array([0.0, 1.0])).round(4)
+      Array([0.    , 0.5381], dtype=float32)
     """
     (x,) = real_arguments("dawsn", x)
     result: Array = _dawsn(x)
@@ -181,7 +260,20 @@ _dawsn.defjvps(lambda t, out, x: t * (1 - 2 * x * out))
 
 @strongly_typed
 def ndtr(x: ArrayLike) -> Array:
-    """The cumulative distribution function of the standard normal distribution."""
+    """The distribution function of the standard normal distribution.
+
+    Args:
+      x: an array or scalar of float32 or float64.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.ndtr(gnp.array([-1.96, 0.0, 1.96])).round(4)
+      Array([0.025, 0.5  , 0.975], dtype=float32)
+
+    See also:
+      `log_ndtr`, `ndtri`
+    """
     (x,) = promoted("ndtr", x, inexact=True)
     if x.dtype not in _WITH_SPLIT_PRODUCTS:
         return lax.erfc(x * -math.sqrt(0.5)) * 0.5
@@ -243,6 +335,14 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
       x: a real array or scalar of float32 or float64.
       series_order: the number of terms of the asymptotic series in the lower tail, from 0 to 30;
         at least eight are used.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.log_ndtr(gnp.array([-40.0, 0.0])).round(4)
+      Array([-8.046084e+02, -6.931000e-01], dtype=float32)
+      >>> gnp.log(special.ndtr(-40.0))
+      Array(-inf, dtype=float32)
     """
     if not 0 <= series_order <= 30:
         raise ValueError(f"log_ndtr: series_order must be from 0 to 30, got {series_order}")
@@ -327,6 +427,12 @@ def ndtri(p: ArrayLike) -> Array:
 
     Args:
       p: a real array or scalar of float32 or float64.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.ndtri(gnp.array([0.0, 0.5, 0.975])).round(4)
+      Array([-inf, 0.  , 1.96], dtype=float32)
     """
     (p,) = real_arguments("ndtri", p)
     if p.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -424,13 +530,37 @@ def _erfcinv_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """The Box-Cox transformation (x**lmbda - 1) / lmbda; log(x) where lmbda is 0."""
+    """The Box-Cox transformation ``(x**lmbda - 1) / lmbda``, and ``log(x)`` where lmbda is 0.
+
+    Args:
+      x: positive numbers, an array or scalar.
+      lmbda: the power, which broadcasts with ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.boxcox(gnp.array([1.0, 4.0]), 0.5)
+      Array([0., 2.], dtype=float32)
+      >>> special.boxcox(gnp.array([1.0, 4.0]), 0.0).round(4)
+      Array([0.    , 1.3863], dtype=float32)
+    """
     x, power = real_arguments("boxcox", x, lmbda)
     return _expm1_over(power, lax.log(x))
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """The Box-Cox transformation of 1 + x."""
+    """The Box-Cox transformation of ``1 + x``, accurate for small ``x``.
+
+    Args:
+      x: numbers above -1, an array or scalar.
+      lmbda: the power, which broadcasts with ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.boxcox1p(gnp.array([1e-8, 3.0]), 0.5)
+      Array([1.e-08, 2.e+00], dtype=float32)
+    """
     x, power = real_arguments("boxcox1p", x, lmbda)
     return _expm1_over(power, lax.log1p(x))
 

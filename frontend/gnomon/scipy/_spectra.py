@@ -289,6 +289,19 @@ def csd(
       ``(frequencies, density)``.
     Raises:
       ValueError: an argument is none of the accepted values.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import signal
+      >>> x = gnp.array([1.0, -1.0] * 8)
+      >>> f, density = signal.csd(x, -x, nperseg=4)
+      >>> f
+      Array([0.  , 0.25, 0.5 ], dtype=float32)
+      >>> density.real.round(3) + 0.0
+      Array([ 0.   , -1.333, -2.667], dtype=float32)
+
+    See also:
+      `welch`
     """
     freqs, _, found = _spectra(
         "csd",
@@ -330,13 +343,25 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Array, Array]:
-    """The power spectral density of a signal, averaged over pieces of it; arguments as in `csd`.
+    """The power spectral density of a signal, averaged over pieces of it.
+
+    Args:
+      x: the signal.
+      fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis: see `stft`.
+      scaling: ``"density"`` (power per frequency) or ``"spectrum"`` (power).
+      average: the average over the pieces: ``"mean"`` or ``"median"``.
+    Returns:
+      ``(frequencies, density)``.
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> f, density = welch(gnp.array([1.0, -1.0] * 8), nperseg=4)
-      >>> print(density.round(3))
-      [0.    1.333 2.667]
+      >>> from gnomon.scipy import signal
+      >>> f, density = signal.welch(gnp.array([1.0, -1.0] * 8), nperseg=4)
+      >>> density.round(3)
+      Array([0.   , 1.333, 2.667], dtype=float32)
+
+    See also:
+      `csd`, `stft`
     """
     options = (nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
     freqs, found = csd(x, None, fs, window, *options)

@@ -31,6 +31,7 @@ def detrend(
       axis: the axis of the trend.
       type: "linear" or "constant".
       bp: the indices at which new trends begin.
+      overwrite_data: must be None, because arrays are immutable.
     Raises:
       ValueError: the type is unknown, or an index is beyond the data.
 

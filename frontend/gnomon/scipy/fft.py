@@ -78,7 +78,21 @@ def dct(
 def idct(
     x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
-    """The inverse of `dct`."""
+    """The inverse of `dct`.
+
+    Args:
+      x: an array of real numbers.
+      type: must be 2.
+      n: the size to cut or pad the axis to with zeros; None keeps it.
+      axis: the axis to transform.
+      norm: the scaling, which must be the one of the forward transform.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import fft
+      >>> fft.idct(fft.dct(gnp.array([1.0, 2.0, 4.0]))).round(4)
+      Array([1., 2., 4.], dtype=float32)
+    """
     _check("idct", type, norm)
     (y,) = promoted("idct", as_array("idct", x), inexact=True)
     return _apply_to_parts(lambda part: _idct(part, n, axis, norm), y)
@@ -155,7 +169,25 @@ def dctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """`dct` along several axes (all of them, or the last ``len(s)``)."""
+    """The discrete cosine transform along several axes.
+
+    Args:
+      x: an array of real numbers.
+      type: must be 2.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the axes; None means the last ``len(s)``, or all.
+      norm: None, or "ortho", with which the transform is orthogonal.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import fft
+      >>> fft.dctn(gnp.ones((2, 2)))
+      Array([[16.,  0.],
+             [ 0.,  0.]], dtype=float32)
+
+    See also:
+      `dct`, `idctn`
+    """
     return _several("dctn", dct, x, type, s, axes, norm)
 
 
@@ -166,5 +198,20 @@ def idctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """`idct` along several axes; the inverse of `dctn`."""
+    """The inverse of `dctn`.
+
+    Args:
+      x: an array of real numbers.
+      type: must be 2.
+      s: the sizes to cut or pad the axes to with zeros; None keeps them.
+      axes: the axes; None means the last ``len(s)``, or all.
+      norm: the scaling, which must be the one of the forward transform.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import fft
+      >>> fft.idctn(fft.dctn(gnp.array([[1.0, 2.0], [3.0, 4.0]]))).round(4)
+      Array([[1., 2.],
+             [3., 4.]], dtype=float32)
+    """
     return _several("idctn", idct, x, type, s, axes, norm)

@@ -118,7 +118,24 @@ def correlate(
     method: str = "auto",
     precision: PrecisionLike = None,
 ) -> Array:
-    """The cross-correlation of two arrays, the second one conjugated; see `convolve`."""
+    """The cross-correlation of two arrays of one rank; the second one is conjugated.
+
+    Args:
+      in1, in2: arrays; one is at most as large as the other in every dimension.
+      mode: "full", "same" or "valid", as for `convolve`.
+      method: "direct", "fft", or "auto", which is the same as "direct".
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import signal
+      >>> signal.correlate(gnp.array([1.0, 2.0, 3.0]), gnp.array([0.0, 1.0, 0.5]), mode="valid")
+      Array([3.5], dtype=float32)
+
+    See also:
+      `convolve`, which reverses the second array
+    """
     return convolve(in1, gnp.flip(gnp.conj(in2)), mode, method, precision)
 
 
@@ -130,6 +147,15 @@ def fftconvolve(
     Args:
       in1, in2, mode: see `convolve`.
       axes: the axes to convolve along; all others are batch dimensions of equal sizes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import signal
+      >>> signal.fftconvolve(gnp.array([1.0, 2.0, 3.0]), gnp.array([1.0, 1.0])).round(4)
+      Array([1., 3., 5., 3.], dtype=float32)
+
+    See also:
+      `convolve`
     """
     x, y = promoted("fftconvolve", in1, in2, inexact=True)
     _check_mode("fftconvolve", mode)
@@ -191,7 +217,27 @@ def convolve2d(
     fillvalue: float = 0,
     precision: PrecisionLike = None,
 ) -> Array:
-    """`convolve` of two matrices."""
+    """The convolution of two matrices.
+
+    Args:
+      in1, in2: matrices; one is at most as large as the other in both dimensions.
+      mode: "full", "same" or "valid", as for `convolve`.
+      boundary: must be "fill".
+      fillvalue: must be 0.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import signal
+      >>> signal.convolve2d(gnp.ones((2, 2)), gnp.ones((2, 2)))
+      Array([[1., 2., 1.],
+             [2., 4., 2.],
+             [1., 2., 1.]], dtype=float32)
+
+    See also:
+      `convolve`, `correlate2d`
+    """
     x, y = _planar("convolve2d", boundary, fillvalue, in1, in2)
     return _direct("convolve2d", x, y, mode, precision)
 
@@ -204,7 +250,25 @@ def correlate2d(
     fillvalue: float = 0,
     precision: PrecisionLike = None,
 ) -> Array:
-    """`correlate` of two matrices; in the mode "same", even sizes are centered differently."""
+    """The cross-correlation of two matrices; the second one is conjugated.
+
+    Args:
+      in1, in2: matrices; one is at most as large as the other in both dimensions.
+      mode: "full", "same" or "valid", as for `convolve`; "same" centers even sizes differently.
+      boundary: must be "fill".
+      fillvalue: must be 0.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import signal
+      >>> signal.correlate2d(gnp.array([[1.0, 2.0], [3.0, 4.0]]), gnp.ones((2, 2)), mode="valid")
+      Array([[10.]], dtype=float32)
+
+    See also:
+      `correlate`, `convolve2d`
+    """
     x, y = _planar("correlate2d", boundary, fillvalue, in1, in2)
     smaller = all(m <= n for m, n in zip(x.shape, y.shape, strict=True))
     if smaller and mode != "same" and not (mode == "valid" and x.shape == y.shape):

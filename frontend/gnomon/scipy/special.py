@@ -12,6 +12,7 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._examples import example_section
 from gnomon.dialects.types import is_complex
 from gnomon.numpy._arguments import promoted
 from gnomon.numpy._bessel import i1 as modified_bessel_1
@@ -167,14 +168,44 @@ def logsumexp(
 
 
 def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
-    """Exponentials divided by their sum over ``axis`` (all dimensions by default)."""
+    """Exponentials divided by their sum, without overflow.
+
+    Args:
+      x: an array.
+      axis: the axis or axes of the sum; None, the default, means all.
+    Returns:
+      A floating point array of the shape of ``x``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.softmax(gnp.array([0.0, 0.0, 1000.0]))
+      Array([0., 0., 1.], dtype=float32)
+      >>> special.softmax(gnp.zeros((2, 2)), axis=1)
+      Array([[0.5, 0.5],
+             [0.5, 0.5]], dtype=float32)
+
+    See also:
+      `log_softmax`, `gnomon.nn.softmax`, whose default is the last axis
+    """
     (x,) = promoted("softmax", x, inexact=True)
     unnormalized = gnp.exp(x - lax.stop_gradient(gnp.max(x, axis=axis, keepdims=True)))
     return unnormalized / gnp.sum(unnormalized, axis=axis, keepdims=True)
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Array:
-    """The logarithm of `softmax`, also accurate where `softmax` is small."""
+    """The logarithm of `softmax`, also accurate where `softmax` is tiny.
+
+    Args:
+      x: an array.
+      axis: the axis or axes along which the exponentials are normalized; None means all.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.log_softmax(gnp.array([0.0, 1000.0]))
+      Array([-1000.,     0.], dtype=float32)
+    """
     (x,) = promoted("log_softmax", x, inexact=True)
     return x - logsumexp(x, axis=axis, keepdims=True)
 
@@ -214,43 +245,119 @@ def _elementwise(name: str, function: Callable[..., Array], summary: str, *names
       {described}: real arrays or scalars; integers become floating point numbers.
     Raises:
       TypeError: an argument is complex, or not an array.
-    """
+    """ + example_section("scipy", name)
     return special
 
 
-erf: _OfOne = _elementwise("erf", lax.erf, "The error function.", "x")
-erfc: _OfOne = _elementwise("erfc", lax.erfc, "The complementary error function 1 - erf(x).", "x")
-erfinv: _OfOne = _elementwise("erfinv", lax.erf_inv, "The inverse of the error function.", "x")
-digamma: _OfOne = _elementwise("digamma", lax.digamma, "The derivative of `gammaln`.", "x")
+erf: _OfOne = _elementwise(
+    "erf", lax.erf, "The error function, the integral of 2 exp(-t²) / sqrt(pi) from 0 to x.", "x"
+)
+erfc: _OfOne = _elementwise(
+    "erfc", lax.erfc, "The complementary error function 1 - erf(x), accurate where it is tiny.", "x"
+)
+erfinv: _OfOne = _elementwise(
+    "erfinv",
+    lax.erf_inv,
+    "The inverse of the error function; inf at 1, nan outside of [-1, 1].",
+    "x",
+)
+digamma: _OfOne = _elementwise(
+    "digamma", lax.digamma, "The digamma function, the derivative of `gammaln`.", "x"
+)
 polygamma: _OfOrder = _elementwise(
     "polygamma", lax.polygamma, "The derivative of order n of `digamma`.", "n", "x"
 )
-i0e: _OfOne = _elementwise("i0e", lax.bessel_i0e, "`i0`, times exp(-abs(x)).", "x")
-i1e: _OfOne = _elementwise("i1e", lax.bessel_i1e, "`i1`, times exp(-abs(x)).", "x")
+i0e: _OfOne = _elementwise(
+    "i0e", lax.bessel_i0e, "The modified Bessel function of order 0, times exp(-abs(x)).", "x"
+)
+i1e: _OfOne = _elementwise(
+    "i1e", lax.bessel_i1e, "The modified Bessel function of order 1, times exp(-abs(x)).", "x"
+)
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """The Hurwitz zeta function, the sum of (q + k) ** -x; Riemann's (q = 1) by default."""
+    """The Hurwitz zeta function: the sum of ``(q + k) ** -x`` over k from 0.
+
+    Args:
+      x: an array or scalar of numbers greater than 1.
+      q: an array or scalar that broadcasts with ``x``; None means 1, Riemann's zeta function.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.zeta(gnp.array([2.0, 4.0])).round(4)
+      Array([1.6449, 1.0823], dtype=float32)
+      >>> special.zeta(2.0, 2.0).round(4)
+      Array(0.6449, dtype=float32, weak_type=True)
+    """
     return lax.zeta(*promoted_operands("zeta", INEXACT_KIND, x, 1.0 if q is None else q))
 
 
 def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of order 0."""
+    """The modified Bessel function of the first kind of order 0.
+
+    Args:
+      x: an array or scalar of real numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.i0(gnp.array([0.0, 1.0])).round(4)
+      Array([1.    , 1.2661], dtype=float32)
+
+    See also:
+      `i0e`, which does not overflow
+    """
     return gnp.i0(x)
 
 
 def i1(x: ArrayLike) -> Array:
-    """The modified Bessel function of order 1."""
+    """The modified Bessel function of the first kind of order 1.
+
+    Args:
+      x: an array or scalar of real numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.i1(gnp.array([0.0, 1.0])).round(4)
+      Array([0.    , 0.5652], dtype=float32)
+
+    See also:
+      `i1e`, which does not overflow
+    """
     return modified_bessel_1(x)
 
 
 def expit(x: ArrayLike) -> Array:
-    """The logistic function 1 / (1 + exp(-x)), the inverse of `logit`."""
+    """The logistic function ``1 / (1 + exp(-x))``, the inverse of `logit`.
+
+    Args:
+      x: an array or scalar; integers become floating point numbers.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.expit(gnp.array([-100.0, 0.0, 100.0])).round(4)
+      Array([0. , 0.5, 1. ], dtype=float32)
+    """
     (x,) = promoted("expit", x, inexact=True)
     return lax.logistic(x)
 
 
 def logit(x: ArrayLike) -> Array:
-    """The logarithm of the odds log(x / (1 - x)), the inverse of `expit`."""
+    """The logarithm of the odds, ``log(x / (1 - x))``: the inverse of `expit`.
+
+    Args:
+      x: probabilities, an array or scalar; integers become floating point numbers.
+    Returns:
+      -inf at 0, inf at 1, nan outside of [0, 1].
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import special
+      >>> special.logit(gnp.array([0.0, 0.5, 0.75, 1.0])).round(4)
+      Array([  -inf, 0.    , 1.0986,    inf], dtype=float32)
+    """
     (x,) = promoted("logit", x, inexact=True)
     return gnp.log(x) - gnp.log1p(-x)

@@ -355,16 +355,25 @@ def schur(
 
 
 def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
-    """Reduce matrices ``[..., n, n]`` to Hessenberg form, by Householder reflectors.
+    """Reduce square matrices to Hessenberg form, by Householder reflectors.
 
+    Args:
+      a: an array of matrices ``[..., n, n]``.
     Returns:
       ``(a, taus)``: the form on and above the first subdiagonal, the reflectors' vectors below, and
       their factors ``[..., n - 1]``.
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> hessenberg(gnp.array([[1.0, 2.0], [3.0, 4.0]]))[1]
-      Array([0.], dtype=float32)
+      >>> from gnomon import lax
+      >>> gnp.triu(lax.linalg.hessenberg(gnp.array([[1.0, 2.0], [3.0, 4.0]]))[0], -1)
+      Array([[1., 2.],
+             [3., 4.]], dtype=float32)
+      >>> lax.linalg.hessenberg(gnp.eye(3))[1]
+      Array([0., 0.], dtype=float32)
+
+    See also:
+      `householder_product`, which makes the unitary matrix of the reflectors
     """
     packed, taus = bind(ops.hessenberg, as_matrix("hessenberg", a, square=True))
     return packed, taus
@@ -374,6 +383,7 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
     """Reduce symmetric or Hermitian matrices ``[..., n, n]`` to tridiagonal form.
 
     Args:
+      a: an array of matrices ``[..., n, n]``.
       lower: which triangle is read and overwritten with the reflectors.
     Returns:
       ``(a, d, e, taus)``: the vectors of the reflectors outside of the tridiagonal form, its

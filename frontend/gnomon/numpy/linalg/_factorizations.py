@@ -117,38 +117,63 @@ def _hermitian_svd(x: Array, compute_uv: bool) -> Any:
 
 
 def svdvals(x: ArrayLike, /) -> Array:
-    """The singular values of matrices ``[..., m, n]``, descending: ``[..., min(m, n)]``.
+    """The singular values of matrices, descending.
+
+    Args:
+      x: an array of matrices ``[..., m, n]``.
+    Returns:
+      A real array ``[..., min(m, n)]``.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.linalg.svdvals(gnp.array([[0.0, 2.0], [1.0, 0.0]]))
       Array([2., 1.], dtype=float32)
+
+    See also:
+      `svd`
     """
     result: Array = svd(x, compute_uv=False)
     return result
 
 
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and right eigenvectors (columns) of general matrices ``[..., n, n]``; complex.
+    """The eigenvalues and right eigenvectors of general matrices.
 
     The vectors cannot be differentiated; `gnomon.lax.linalg.eig` has an option for that.
+
+    Args:
+      a: an array of matrices ``[..., n, n]``.
+    Returns:
+      A named tuple ``(eigenvalues, eigenvectors)`` of complex arrays ``[..., n]`` and ``[..., n,
+      n]``. The vectors are columns of length one; the values are in no particular order.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.linalg.eig(gnp.array([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues
       Array([0.+1.j, 0.-1.j], dtype=complex64)
+
+    See also:
+      `eigh` for symmetric matrices, `eigvals`
     """
     values, vectors = lax_linalg.eig(inexact("eig", a), compute_left_eigenvectors=False)
     return EigResult(values, vectors)
 
 
 def eigvals(a: ArrayLike) -> Array:
-    """The eigenvalues of general matrices ``[..., n, n]``; complex.
+    """The eigenvalues of general matrices.
+
+    Args:
+      a: an array of matrices ``[..., n, n]``.
+    Returns:
+      A complex array ``[..., n]``, also of real matrices, in no particular order.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.linalg.eigvals(gnp.array([[0.0, 1.0], [-1.0, 0.0]]))
       Array([0.+1.j, 0.-1.j], dtype=complex64)
+
+    See also:
+      `eigvalsh`, `eig`
     """
     return lax_linalg.eig(
         inexact("eigvals", a), compute_left_eigenvectors=False, compute_right_eigenvectors=False
@@ -177,12 +202,22 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
-    """Ascending eigenvalues of symmetric or Hermitian matrices; arguments as for `eigh`.
+    """The eigenvalues of symmetric or Hermitian matrices, ascending.
+
+    Args:
+      a: an array of matrices ``[..., n, n]``.
+      UPLO: "L" reads the lower triangle, "U" the upper one, if the matrices are not symmetrized.
+      symmetrize_input: use the mean of each matrix and its conjugate transpose.
+    Returns:
+      A real array ``[..., n]``.
 
     Example:
       >>> import gnomon.numpy as gnp
       >>> gnp.linalg.eigvalsh(gnp.array([[2.0, 1.0], [1.0, 2.0]]))
       Array([1., 3.], dtype=float32)
+
+    See also:
+      `eigh`
     """
     return eigenvalues(
         inexact("eigvalsh", a), lower=_is_lower(UPLO), symmetrize_input=symmetrize_input

@@ -98,6 +98,7 @@ def matrix_norm(
     """A norm of matrices ``[..., m, n]``.
 
     Args:
+      x: an array of matrices ``[..., m, n]``.
       ord: ``"fro"`` for the root of the sum of squares; 1 or -1 for the largest or smallest sum of
         the magnitudes of a column, and ``inf`` or ``-inf`` for that of a row; 2 or -2 for the
         largest or smallest singular value; ``"nuc"`` for the sum of the singular values.
@@ -170,6 +171,7 @@ def matrix_rank(
     """The number of singular values of matrices ``[..., m, n]`` that are larger than a tolerance.
 
     Args:
+      M: an array of matrices ``[..., m, n]``.
       rtol: the tolerance: one number, or one for each matrix. As in JAX, it is absolute. By default
         it is the largest singular value times ``max(m, n)`` times the machine epsilon.
       hermitian: whether the matrices are Hermitian.
@@ -205,6 +207,7 @@ def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     """The condition number of matrices ``[..., n, n]``: ``norm(x, p) * norm(inv(x), p)``.
 
     Args:
+      x: an array of matrices ``[..., n, n]``.
       p: the norm; see `matrix_norm`. By default, the result is the ratio of the largest to the
         smallest singular value, and matrices need not be square.
     Raises:

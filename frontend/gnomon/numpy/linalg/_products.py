@@ -21,6 +21,8 @@ def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Arra
 
     Args:
       arrays: at least two arrays; the first and the last one may be vectors.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
     Raises:
       ValueError: there are fewer than two arrays, or the shapes do not fit.
 
@@ -61,7 +63,24 @@ def matmul(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The matrix product; see `gnomon.numpy.matmul`."""
+    """The matrix product, in the array API's form.
+
+    Args:
+      x1, x2: arrays of matrices ``[..., n, k]`` and ``[..., k, m]``, or vectors; see
+        `gnomon.numpy.matmul`.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+    Returns:
+      An array ``[..., n, m]``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.matmul(gnp.array([[1, 2], [3, 4]]), gnp.array([[0, 1], [1, 0]]))
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
     return _linear_algebra.matmul(
         x1, x2, precision=precision, preferred_element_type=preferred_element_type
     )
@@ -76,7 +95,21 @@ def vecdot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Inner products of vectors along an axis; see `gnomon.numpy.vecdot`."""
+    """The inner products of vectors along an axis; the first vectors are conjugated.
+
+    Args:
+      x1, x2: arrays that broadcast together.
+      axis: the axis that holds the vectors and that the result does not have.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.vecdot(gnp.array([[1, 2], [3, 4]]), gnp.array([1, 1]))
+      Array([3, 7], dtype=int32)
+    """
     return _linear_algebra.vecdot(
         x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
     )
@@ -92,7 +125,23 @@ def tensordot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: OutSharding | None = None,
 ) -> Array:
-    """Products summed over pairs of dimensions; see `gnomon.numpy.tensordot`."""
+    """Products summed over pairs of dimensions, in the array API's form.
+
+    Args:
+      x1, x2: arrays.
+      axes: a number ``n`` (the last ``n`` dimensions of ``x1`` and the first ``n`` of ``x2``), or
+        two sequences of dimensions.
+      precision: the accuracy that the product needs, see `gnomon.lax.Precision`; None is the
+        default.
+      preferred_element_type: the dtype to accumulate in and to return; None means the promoted
+        dtype.
+      out_sharding: the sharding of the result on a mesh with explicit axes; None infers it.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.tensordot(gnp.ones((2, 3, 4)), gnp.ones((3, 4, 5))).shape
+      (2, 5)
+    """
     return _linear_algebra.tensordot(
         x1,
         x2,
@@ -104,10 +153,23 @@ def tensordot(
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """All products of the elements of two vectors.
+    """The products of all pairs of elements of two vectors.
 
+    Args:
+      x1, x2: vectors of ``m`` and of ``n`` elements.
+    Returns:
+      A matrix of shape ``(m, n)``.
     Raises:
       ValueError: an argument is not a vector.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.outer(gnp.array([1, 2]), gnp.array([10, 20, 30]))
+      Array([[10, 20, 30],
+             [20, 40, 60]], dtype=int32)
+
+    See also:
+      `gnomon.numpy.outer`, which flattens its arguments
     """
     a, b = as_array("linalg.outer", x1), as_array("linalg.outer", x2, 1)
     if a.ndim != 1 or b.ndim != 1:
@@ -118,10 +180,18 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The cross product of vectors of three elements.
+    """The cross product of vectors with three elements.
 
+    Args:
+      x1, x2: arrays of vectors, whose other dimensions broadcast.
+      axis: the dimension with the three components.
     Raises:
       ValueError: the vectors have another size.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.cross(gnp.array([1, 0, 0]), gnp.array([0, 1, 0]))
+      Array([0, 0, 1], dtype=int32)
     """
     a, b = as_array("linalg.cross", x1), as_array("linalg.cross", x2, 1)
     if a.shape[axis] != 3 or b.shape[axis] != 3:
@@ -133,10 +203,33 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """The diagonals of matrices ``[..., m, n]``, as the last dimension."""
+    """The diagonals of matrices, as the last dimension of the result.
+
+    Args:
+      x: an array of matrices ``[..., m, n]``.
+      offset: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.diagonal(gnp.array([[1, 2], [3, 4]]))
+      Array([1, 4], dtype=int32)
+      >>> gnp.linalg.diagonal(gnp.zeros((5, 2, 3))).shape
+      (5, 2)
+    """
     return _linear_algebra.diagonal(x, offset, -2, -1)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """The sums of the diagonals of matrices ``[..., m, n]``."""
+    """The sums of the diagonals of matrices.
+
+    Args:
+      x: an array of matrices ``[..., m, n]``; the last two dimensions are the matrix.
+      offset: the number of the diagonal: 0 is the main diagonal, positive ones are above.
+      dtype: the dtype of the sums.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> gnp.linalg.trace(gnp.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]))
+      Array([ 5, 13], dtype=int32)
+    """
     return _linear_algebra.trace(x, offset, -2, -1, dtype)

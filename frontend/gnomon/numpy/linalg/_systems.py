@@ -96,8 +96,12 @@ def batched_solve(a: Array, b: Array, transpose_a: bool = False) -> Array:
 
 
 def inv(a: ArrayLike) -> Array:
-    """The inverse of matrices ``[..., n, n]``; not finite if a matrix is singular.
+    """The inverse of square matrices.
 
+    Args:
+      a: an array of matrices ``[..., n, n]``; integers become floating point numbers.
+    Returns:
+      An array ``[..., n, n]``; its elements are not finite if a matrix is singular.
     Raises:
       ValueError: the matrices are not square.
 
@@ -106,6 +110,11 @@ def inv(a: ArrayLike) -> Array:
       >>> gnp.linalg.inv(gnp.array([[2.0, 0.0], [0.0, 4.0]]))
       Array([[0.5 , 0.  ],
              [0.  , 0.25]], dtype=float32)
+      >>> gnp.isfinite(gnp.linalg.inv(gnp.zeros((2, 2)))).any()
+      Array(False, dtype=bool)
+
+    See also:
+      `solve`, which is faster and more accurate than a product with the inverse
     """
     x = square("inv", a)
     return solve(x, broadcast_to_shape(eye(x.shape[-1], dtype=x.dtype), x.shape))
@@ -121,6 +130,7 @@ def pinv(
     """The Moore-Penrose pseudoinverse ``[..., n, m]`` of matrices ``[..., m, n]``.
 
     Args:
+      a: an array of matrices ``[..., m, n]``.
       rtol: singular values up to ``rtol`` times the largest one count as zero; one number, or one
         for each matrix. By default ``10 max(m, n)`` times the machine epsilon.
       hermitian: whether the matrices are Hermitian; ``(a + a^H) / 2`` is inverted.
@@ -212,8 +222,13 @@ def lstsq(
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse of a tensor that is seen as a matrix: its first ``ind`` dimensions by the others.
+    """The inverse of a tensor that is seen as a matrix.
 
+    Args:
+      a: an array; its first ``ind`` dimensions are the rows, the others the columns.
+      ind: the number of leading dimensions, positive.
+    Returns:
+      An array of shape ``a.shape[ind:] + a.shape[:ind]``.
     Raises:
       ValueError: ``ind`` is not positive, or the matrix is not square.
 
@@ -221,6 +236,9 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
       >>> import gnomon.numpy as gnp
       >>> gnp.linalg.tensorinv(gnp.eye(4).reshape(2, 2, 4)).shape
       (4, 2, 2)
+
+    See also:
+      `tensorsolve`
     """
     x = inexact("tensorinv", a)
     if ind <= 0:
@@ -265,6 +283,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign of the determinant of matrices ``[..., n, n]``, and the logarithm of its magnitude.
 
     Args:
+      a: an array of matrices ``[..., n, n]``.
       method: ``"lu"`` or ``"qr"`` (real matrices); the results are the same.
     Returns:
       ``(sign, logabsdet)``. The sign of a complex determinant is ``det / |det|``; that of a
@@ -289,8 +308,12 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
 
 
 def det(a: ArrayLike) -> Array:
-    """The determinant of matrices ``[..., n, n]``; its derivative is valid for singular ones, too.
+    """The determinant of square matrices.
 
+    Args:
+      a: an array of matrices ``[..., n, n]``; integers become floating point numbers.
+    Returns:
+      An array ``[...]``. Its derivative is valid for singular matrices, too.
     Raises:
       ValueError: the matrices are not square.
 
@@ -298,6 +321,11 @@ def det(a: ArrayLike) -> Array:
       >>> import gnomon.numpy as gnp
       >>> gnp.linalg.det(gnp.array([[1.0, 2.0], [3.0, 4.0]]))
       Array(-2., dtype=float32)
+      >>> gnp.linalg.det(gnp.ones((2, 2)))
+      Array(0., dtype=float32)
+
+    See also:
+      `slogdet`, which does not overflow
     """
     x = square("det", a)
     size = x.shape[-1]

@@ -100,7 +100,25 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """The singular value decomposition ``(u, s, vh)``, or ``s``; see `gnomon.lax.linalg.svd`."""
+    """The singular value decomposition ``u @ diag(s) @ vh``.
+
+    Args:
+      a: an array of matrices ``[..., m, n]``.
+      full_matrices: whether ``u`` and ``vh`` are square; otherwise they have ``min(m, n)`` columns
+        and rows.
+      compute_uv: False returns only the singular values.
+      overwrite_a, check_finite, lapack_driver: ignored.
+    Returns:
+      ``(u, s, vh)``, or ``s``. The singular values ``[..., min(m, n)]`` descend.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import linalg
+      >>> linalg.svd(gnp.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False)
+      Array([2., 1.], dtype=float32)
+      >>> [part.shape for part in linalg.svd(gnp.ones((3, 2)), full_matrices=False)]
+      [(3, 2), (2,), (2, 2)]
+    """
     return lax_linalg.svd(inexact("svd", a), full_matrices=full_matrices, compute_uv=compute_uv)
 
 
@@ -122,6 +140,8 @@ def eigh(
       a: ``[..., n, n]``.
       eigvals_only: return only the eigenvalues.
       lower, overwrite_a, overwrite_b, turbo, check_finite: ignored.
+      b, eigvals: must be None.
+      type: must be 1.
     Raises:
       NotImplementedError: ``b`` or ``eigvals`` is given, or ``type`` is not 1.
 

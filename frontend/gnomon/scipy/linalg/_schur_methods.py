@@ -43,6 +43,16 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
       ``(t, z)``: triangular and unitary, with ``z @ t @ z^H = Z @ T @ Z^H``.
     Raises:
       ValueError: the shapes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import linalg
+      >>> t, z = linalg.schur(gnp.array([[0.0, 2.0], [-2.0, 0.0]]))
+      >>> linalg.rsf2csf(t, z)[0].shape
+      (2, 2)
+
+    See also:
+      `schur`
     """
     t, z = promoted("scipy.linalg.rsf2csf", T, Z, inexact=True)
     for name, x in (("T", t), ("Z", z)):

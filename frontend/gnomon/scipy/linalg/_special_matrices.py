@@ -188,11 +188,15 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
 
 
 def fiedler(a: ArrayLike) -> Array:
-    """The distances of all pairs of elements: ``|a[i] - a[j]|``.
+    """The matrix of distances ``|a[i] - a[j]|`` of all pairs of elements.
+
+    Args:
+      a: a vector.
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> fiedler(gnp.array([1, 4]))
+      >>> from gnomon.scipy import linalg
+      >>> linalg.fiedler(gnp.array([1, 4]))
       Array([[0, 3],
              [3, 0]], dtype=int32)
     """
@@ -201,12 +205,19 @@ def fiedler(a: ArrayLike) -> Array:
 
 
 def hilbert(n: int) -> Array:
-    """The Hilbert matrix: ``1 / (i + j + 1)``.
+    """The Hilbert matrix with the elements ``1 / (i + j + 1)``, which is nearly singular.
+
+    Args:
+      n: the number of rows and columns.
 
     Example:
-      >>> hilbert(2)
+      >>> from gnomon.scipy import linalg
+      >>> linalg.hilbert(2)
       Array([[1.        , 0.5       ],
              [0.5       , 0.33333334]], dtype=float32)
+
+    See also:
+      `invhilbert`
     """
     places = gnp.arange(n, dtype=float)
     return 1 / (gnp.expand_dims(places, 1) + gnp.expand_dims(places, 0) + 1)
@@ -393,12 +404,19 @@ def _whole_numbers(rows: list[list[int]], n: int) -> Array:
 
 
 def invhilbert(n: int) -> Array:
-    """The inverse of the Hilbert matrix of size ``n``; its elements are whole numbers.
+    """The inverse of the Hilbert matrix; its elements are whole numbers.
+
+    Args:
+      n: the number of rows and columns.
 
     Example:
-      >>> invhilbert(2)
+      >>> from gnomon.scipy import linalg
+      >>> linalg.invhilbert(2)
       Array([[ 4., -6.],
              [-6., 12.]], dtype=float32)
+
+    See also:
+      `hilbert`
     """
 
     def element(i: int, j: int) -> int:

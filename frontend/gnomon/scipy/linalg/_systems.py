@@ -26,6 +26,7 @@ def cholesky(
     Args:
       a: positive definite matrices ``[..., n, n]``; only the requested triangle is read.
       overwrite_a, check_finite: ignored.
+      lower: return the lower triangular factor instead of the upper one.
     Returns:
       ``[..., n, n]``; nan if a matrix is not positive definite.
 
@@ -43,12 +44,27 @@ def cholesky(
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, bool]:
-    """The Cholesky factor and ``lower``, for `cho_solve`; arguments as for `cholesky`.
+    """The Cholesky factor of a positive definite matrix, in the form that `cho_solve` takes.
+
+    Args:
+      a: an array of matrices ``[..., n, n]``.
+      lower: return the lower triangular factor instead of the upper one.
+      overwrite_a, check_finite: ignored.
+    Returns:
+      The pair of the factor and ``lower``.
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> cho_factor(gnp.array([[4.0]]))
-      (Array([[2.]], dtype=float32), False)
+      >>> from gnomon.scipy import linalg
+      >>> factor = linalg.cho_factor(gnp.array([[4.0, 0.0], [0.0, 9.0]]))
+      >>> factor
+      (Array([[2., 0.],
+             [0., 3.]], dtype=float32), False)
+      >>> linalg.cho_solve(factor, gnp.array([8.0, 18.0])).round(4)
+      Array([2., 2.], dtype=float32)
+
+    See also:
+      `cholesky`, `cho_solve`
     """
     return cholesky(a, lower=lower), lower
 
@@ -207,12 +223,43 @@ def solve(
 
 
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The inverse; see `gnomon.numpy.linalg.inv`."""
+    """The inverse of square matrices.
+
+    Args:
+      a: an array of matrices ``[..., n, n]``.
+      overwrite_a, check_finite: ignored.
+    Returns:
+      An array ``[..., n, n]``; its elements are not finite if a matrix is singular.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import linalg
+      >>> linalg.inv(gnp.array([[2.0, 0.0], [0.0, 4.0]]))
+      Array([[0.5 , 0.  ],
+             [0.  , 0.25]], dtype=float32)
+
+    See also:
+      `solve`
+    """
     return gnp.linalg.inv(a)
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The determinant; see `gnomon.numpy.linalg.det`."""
+    """The determinant of square matrices.
+
+    Args:
+      a: an array of matrices ``[..., n, n]``.
+      overwrite_a, check_finite: ignored.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import linalg
+      >>> linalg.det(gnp.array([[1.0, 2.0], [3.0, 4.0]]))
+      Array(-2., dtype=float32)
+
+    See also:
+      `gnomon.numpy.linalg.slogdet`
+    """
     return gnp.linalg.det(a)
 
 

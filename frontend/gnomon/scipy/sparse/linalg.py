@@ -91,11 +91,25 @@ def bicgstab(
 
     Arguments and results are those of `cg`.
 
+    Args:
+      A: an invertible matrix: an array, a function ``x -> A x``, or an object with ``@``.
+      b: an array or a pytree of arrays.
+      x0: an initial guess with the structure of ``b``; None means zero.
+      tol, atol: stop when ``norm(residual) <= max(tol * norm(b), atol)``.
+      maxiter: the maximum number of iterations; None means ten for each element of ``b``.
+      M: a preconditioner: an approximate inverse of ``A``, in the form of ``A``.
+    Returns:
+      ``(x, None)``.
+
     Example:
       >>> import gnomon.numpy as gnp
-      >>> x, _ = bicgstab(gnp.array([[4.0, 1.0], [0.0, 2.0]]), gnp.array([6.0, 4.0]))
-      >>> print(gnp.round(x, 3))
-      [1. 2.]
+      >>> from gnomon.scipy.sparse import linalg
+      >>> x, _ = linalg.bicgstab(gnp.array([[4.0, 1.0], [0.0, 2.0]]), gnp.array([6.0, 4.0]))
+      >>> x.round(3)
+      Array([1., 2.], dtype=float32)
+
+    See also:
+      `cg`, `gmres`
     """
     return _solved(_bicgstab, A, b, x0, tol, atol, maxiter, M), None
 

@@ -17,7 +17,22 @@ from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_suppo
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the beta distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the positive shape parameters.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.beta.logpdf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
+      Array([  -inf, 0.4055,   -inf], dtype=float32)
+    """
     x, a, b, loc, scale = real_arguments("beta.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     inside = (z >= 0) & (z <= 1)
@@ -31,7 +46,22 @@ def logpdf(
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The density."""
+    """The density of the beta distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the positive shape parameters.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.beta.pdf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
+      Array([0. , 1.5, 0. ], dtype=float32)
+    """
     return lax.exp(logpdf(x, a, b, loc, scale))
 
 
@@ -39,7 +69,22 @@ def pdf(
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The distribution function."""
+    """The distribution function of the beta distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the positive shape parameters.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.beta.cdf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
+      Array([0.    , 0.6875, 1.    ], dtype=float32)
+    """
     x, a, b, loc, scale = real_arguments("beta.cdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     value = on_support(lambda z: lax.betainc(a, b, z), z, (0, 1), (0, 1), 0.5)
@@ -50,13 +95,43 @@ def cdf(
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the distribution function."""
+    """The logarithm of the distribution function of the beta distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the positive shape parameters.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.beta.logcdf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
+      Array([   -inf, -0.3747,  0.    ], dtype=float32)
+    """
     return log_of_probability(cdf(x, a, b, loc, scale))
 
 
 @typed_as_outcome
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one minus the distribution function."""
+    """The survival function of the beta distribution, one minus `cdf`.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the positive shape parameters.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.beta.sf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
+      Array([1.    , 0.3125, 0.    ], dtype=float32)
+    """
     x, a, b, loc, scale = real_arguments("beta.sf", x, a, b, loc, scale)
     z = 1 - (x - loc) / scale
     value = on_support(lambda z: lax.betainc(b, a, z), z, (0, 1), (0, 1), 0.5)
@@ -67,5 +142,20 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the survival function."""
+    """The logarithm of the survival function of the beta distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the positive shape parameters.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.beta.logsf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
+      Array([ 0.    , -1.1632,    -inf], dtype=float32)
+    """
     return log_of_probability(sf(x, a, b, loc, scale))

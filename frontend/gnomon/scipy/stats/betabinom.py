@@ -15,7 +15,22 @@ from gnomon.scipy.stats._support import typed_as_outcome
 
 @typed_as_outcome
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of ``k``."""
+    """The logarithm of the probabilities of the beta-binomial distribution.
+
+    Args:
+      k: the number of successes, an array or scalar that broadcasts with the parameters.
+      n: the number of trials.
+      a, b: the positive parameters of the beta distribution of the probability of success.
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; -inf for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.betabinom.logpmf(gnp.array([0, 2, 5]), 4, 2.0, 3.0).round(4)
+      Array([-1.5404, -1.3581,    -inf], dtype=float32)
+    """
     k, n, a, b, loc = real_arguments("betabinom.logpmf", k, n, a, b, loc)
     count = lax.floor(k) - loc
     inside = (count >= 0) & (count <= n)
@@ -27,5 +42,20 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of ``k``."""
+    """The probabilities of the beta-binomial distribution.
+
+    Args:
+      k: the number of successes, an array or scalar that broadcasts with the parameters.
+      n: the number of trials.
+      a, b: the positive parameters of the beta distribution of the probability of success.
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; 0 for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.betabinom.pmf(gnp.array([0, 2, 5]), 4, 2.0, 3.0).round(4)
+      Array([0.2143, 0.2571, 0.    ], dtype=float32)
+    """
     return lax.exp(logpmf(k, n, a, b, loc))

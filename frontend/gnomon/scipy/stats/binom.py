@@ -14,7 +14,22 @@ from gnomon.scipy.stats._support import nan_unless
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of ``k``."""
+    """The logarithm of the probabilities of the binomial distribution.
+
+    Args:
+      k: the number of successes, an array or scalar that broadcasts with the parameters.
+      n: the number of trials.
+      p: the probability of success, in [0, 1].
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; -inf for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.binom.logpmf(gnp.array([0, 2, 5]), 4, 0.5).round(4)
+      Array([-2.7726, -0.9808,    -inf], dtype=float32, weak_type=True)
+    """
     k, n, p, loc = real_arguments("binom.logpmf", k, n, p, loc)
     count = k - loc
     inside = (count >= 0) & (count <= n)
@@ -26,5 +41,20 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of ``k``."""
+    """The probabilities of the binomial distribution.
+
+    Args:
+      k: the number of successes, an array or scalar that broadcasts with the parameters.
+      n: the number of trials.
+      p: the probability of success, in [0, 1].
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; 0 for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.binom.pmf(gnp.array([0, 2, 5]), 4, 0.5).round(4)
+      Array([0.0625, 0.375 , 0.    ], dtype=float32, weak_type=True)
+    """
     return lax.exp(logpmf(k, n, p, loc))

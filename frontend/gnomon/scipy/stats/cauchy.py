@@ -14,52 +14,164 @@ from gnomon.scipy.stats._support import log_of_probability, typed_as_outcome
 
 @typed_as_outcome
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the Cauchy distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.logpdf(gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([-1.1447, -1.8379, -5.7599], dtype=float32)
+    """
     x, loc, scale = real_arguments("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return -lax.log(math.pi * scale) - lax.log1p(z * z)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of the Cauchy distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.pdf(gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([0.3183, 0.1592, 0.0032], dtype=float32)
+    """
     return lax.exp(logpdf(x, loc, scale))
 
 
 @typed_as_outcome
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
+    """The distribution function of the Cauchy distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.cdf(gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([0.5   , 0.75  , 0.9683], dtype=float32)
+    """
     x, loc, scale = real_arguments("cauchy.cdf", x, loc, scale)
     return gnp.arctan2(lax.full_like(x, 1), (loc - x) / scale) / math.pi
 
 
 @typed_as_outcome
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the distribution function."""
+    """The logarithm of the distribution function of the Cauchy distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.logcdf(gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([-0.6931, -0.2877, -0.0322], dtype=float32)
+    """
     return log_of_probability(cdf(x, loc, scale))
 
 
 @typed_as_outcome
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one minus the distribution function."""
+    """The survival function of the Cauchy distribution, one minus `cdf`.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.sf(gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([0.5   , 0.25  , 0.0317], dtype=float32)
+    """
     x, loc, scale = real_arguments("cauchy.sf", x, loc, scale)
     return gnp.arctan2(lax.full_like(x, 1), (x - loc) / scale) / math.pi
 
 
 @typed_as_outcome
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the survival function."""
+    """The logarithm of the survival function of the Cauchy distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.logsf(gnp.array([0.0, 1.0, 10.0])).round(4)
+      Array([-0.6931, -1.3863, -3.4506], dtype=float32)
+    """
     return log_of_probability(sf(x, loc, scale))
 
 
 @typed_as_outcome
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The quantile function, the inverse of `cdf`."""
+    """The quantile function of the Cauchy distribution, the inverse of `cdf`.
+
+    Args:
+      q: probabilities, an array or scalar; nan outside of [0, 1].
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.ppf(gnp.array([0.25, 0.5])).round(4)
+      Array([-1.,  0.], dtype=float32)
+    """
     q, loc, scale = real_arguments("cauchy.ppf", q, loc, scale)
     return loc + scale * lax.tan(math.pi * (q - 0.5))
 
 
 @typed_as_outcome
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The inverse of `sf`."""
+    """The inverse survival function of the Cauchy distribution, the inverse of `sf`.
+
+    Args:
+      q: probabilities, an array or scalar; nan outside of [0, 1].
+      loc: the median.
+      scale: half of the width at half of the maximum.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.cauchy.isf(gnp.array([0.25, 0.5])).round(4)
+      Array([1., 0.], dtype=float32)
+    """
     q, loc, scale = real_arguments("cauchy.isf", q, loc, scale)
     return loc + scale * lax.tan(math.pi * (0.5 - q))

@@ -17,7 +17,22 @@ from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_suppo
 
 @typed_as_outcome
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the chi-square distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.chi2.logpdf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
+      Array([   -inf, -1.4189, -2.6142], dtype=float32)
+    """
     x, df, loc, scale = real_arguments("chi2.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
     inside = z >= 0
@@ -29,13 +44,43 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 
 @typed_as_outcome
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of the chi-square distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.chi2.pdf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
+      Array([0.    , 0.242 , 0.0732], dtype=float32)
+    """
     return lax.exp(logpdf(x, df, loc, scale))
 
 
 @typed_as_outcome
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
+    """The distribution function of the chi-square distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.chi2.cdf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
+      Array([0.    , 0.1987, 0.8282], dtype=float32)
+    """
     x, df, loc, scale = real_arguments("chi2.cdf", x, df, loc, scale)
     z = (x - loc) / scale / 2
     value = on_support(lambda z: lax.igamma(df / 2, z), z, (0, np.inf), (0, 1), 1.0)
@@ -44,13 +89,43 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
 
 @typed_as_outcome
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the distribution function."""
+    """The logarithm of the distribution function of the chi-square distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.chi2.logcdf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
+      Array([   -inf, -1.6157, -0.1885], dtype=float32)
+    """
     return log_of_probability(cdf(x, df, loc, scale))
 
 
 @typed_as_outcome
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one minus the distribution function."""
+    """The survival function of the chi-square distribution, one minus `cdf`.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.chi2.sf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
+      Array([1.    , 0.8013, 0.1718], dtype=float32)
+    """
     x, df, loc, scale = real_arguments("chi2.sf", x, df, loc, scale)
     z = (x - loc) / scale / 2
     value = on_support(lambda z: lax.igammac(df / 2, z), z, (0, np.inf), (1, 0), 1.0)
@@ -59,5 +134,20 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
 @typed_as_outcome
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the survival function."""
+    """The logarithm of the survival function of the chi-square distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.chi2.logsf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
+      Array([ 0.    , -0.2216, -1.7614], dtype=float32)
+    """
     return log_of_probability(sf(x, df, loc, scale))

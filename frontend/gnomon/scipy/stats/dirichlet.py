@@ -21,6 +21,12 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
       alpha: a vector of positive parameters.
     Raises:
       ValueError: ``alpha`` is not a vector, or the sizes do not fit.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.dirichlet.logpdf(gnp.array([0.2, 0.3, 0.5]), gnp.array([1.0, 2.0, 3.0])).round(4)
+      Array(1.5041, dtype=float32)
     """
     x, alpha = promoted("dirichlet.logpdf", x, alpha, inexact=True)
     if alpha.ndim != 1:
@@ -40,5 +46,16 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """The density; see `logpdf`."""
+    """The density of the Dirichlet distribution.
+
+    Args:
+      x: vectors along the first dimension; the last of their n entries may be left out.
+      alpha: the n positive parameters.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.dirichlet.pdf(gnp.array([0.2, 0.3, 0.5]), gnp.array([1.0, 2.0, 3.0])).round(4)
+      Array(4.5, dtype=float32)
+    """
     return lax.exp(logpdf(x, alpha))

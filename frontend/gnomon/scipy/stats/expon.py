@@ -12,14 +12,44 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the exponential distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the mean, which is one over the rate.
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.expon.logpdf(gnp.array([-1.0, 0.5, 2.0])).round(4)
+      Array([-inf, -0.5, -2. ], dtype=float32)
+    """
     x, loc, scale = real_arguments("expon.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return gnp.where(z < 0, -np.inf, -z - lax.log(scale))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of the exponential distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the mean, which is one over the rate.
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.expon.pdf(gnp.array([-1.0, 0.5, 2.0])).round(4)
+      Array([0.    , 0.6065, 0.1353], dtype=float32)
+      >>> stats.expon.pdf(2.0, scale=1 / 3.0).round(4)  # The rate 3.
+      Array(0.0074, dtype=float32, weak_type=True)
+    """
     return lax.exp(logpdf(x, loc, scale))
 
 
@@ -31,13 +61,43 @@ def _distance(x: Array, loc: Array, scale: Array) -> Array:
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
+    """The distribution function of the exponential distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the mean, which is one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.expon.cdf(gnp.array([-1.0, 0.5, 2.0])).round(4)
+      Array([0.    , 0.3935, 0.8647], dtype=float32)
+      >>> stats.expon.cdf(2.0, scale=1 / 3.0).round(4)  # The rate 3.
+      Array(0.9975, dtype=float32, weak_type=True)
+    """
     x, loc, scale = real_arguments("expon.cdf", x, loc, scale)
     return -lax.expm1(-_distance(x, loc, scale))
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the distribution function."""
+    """The logarithm of the distribution function of the exponential distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the mean, which is one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.expon.logcdf(gnp.array([-1.0, 0.5, 2.0])).round(4)
+      Array([   -inf, -0.9328, -0.1454], dtype=float32)
+    """
     x, loc, scale = real_arguments("expon.logcdf", x, loc, scale)
     z = (x - loc) / scale
     below = z < 0
@@ -45,19 +105,61 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one minus the distribution function."""
+    """The survival function of the exponential distribution, one minus `cdf`.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the mean, which is one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.expon.sf(gnp.array([-1.0, 0.5, 2.0])).round(4)
+      Array([1.    , 0.6065, 0.1353], dtype=float32)
+    """
     x, loc, scale = real_arguments("expon.sf", x, loc, scale)
     return lax.exp(-_distance(x, loc, scale))
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the survival function."""
+    """The logarithm of the survival function of the exponential distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the mean, which is one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.expon.logsf(gnp.array([-1.0, 0.5, 2.0])).round(4)
+      Array([-0. , -0.5, -2. ], dtype=float32)
+    """
     x, loc, scale = real_arguments("expon.logsf", x, loc, scale)
     return -_distance(x, loc, scale)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The quantile function, the inverse of `cdf`."""
+    """The quantile function of the exponential distribution, the inverse of `cdf`.
+
+    Args:
+      q: probabilities, an array or scalar; nan outside of [0, 1].
+      loc: the lower end of the support.
+      scale: the mean, which is one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.expon.ppf(gnp.array([0.0, 0.5])).round(4)
+      Array([0.    , 0.6931], dtype=float32)
+    """
     q, loc, scale = real_arguments("expon.ppf", q, loc, scale)
     inside = (q >= 0) & (q <= 1)
     return gnp.where(inside, loc - scale * lax.log1p(-q), np.nan)

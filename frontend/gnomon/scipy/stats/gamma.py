@@ -15,7 +15,22 @@ from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_suppo
 
 @typed_as_outcome
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the gamma distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: one over the rate.
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.gamma.logpdf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
+      Array([   -inf, -1.    , -3.3906], dtype=float32)
+    """
     x, a, loc, scale = real_arguments("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
     inside = z >= 0
@@ -26,13 +41,43 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 @typed_as_outcome
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of the gamma distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: one over the rate.
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.gamma.pdf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
+      Array([0.    , 0.3679, 0.0337], dtype=float32)
+    """
     return lax.exp(logpdf(x, a, loc, scale))
 
 
 @typed_as_outcome
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
+    """The distribution function of the gamma distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.gamma.cdf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
+      Array([0.    , 0.2642, 0.9596], dtype=float32)
+    """
     x, a, loc, scale = real_arguments("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
     value = on_support(lambda z: lax.igamma(a, z), z, (0, np.inf), (0, 1), 1.0)
@@ -41,12 +86,42 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
 @typed_as_outcome
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the distribution function."""
+    """The logarithm of the distribution function of the gamma distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.gamma.logcdf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
+      Array([   -inf, -1.3309, -0.0413], dtype=float32)
+    """
     return log_of_probability(cdf(x, a, loc, scale))
 
 
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one minus the distribution function."""
+    """The survival function of the gamma distribution, one minus `cdf`.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.gamma.sf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
+      Array([1.    , 0.7358, 0.0404], dtype=float32)
+    """
     x, a, loc, scale = real_arguments("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
     value = on_support(lambda z: lax.igammac(a, z), z, (0, np.inf), (1, 0), 1.0)
@@ -54,5 +129,20 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the survival function."""
+    """The logarithm of the survival function of the gamma distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: one over the rate.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.gamma.logsf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
+      Array([ 0.    , -0.3069, -3.2082], dtype=float32)
+    """
     return log_of_probability(sf(x, a, loc, scale))

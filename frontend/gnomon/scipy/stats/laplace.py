@@ -12,19 +12,61 @@ from gnomon.scipy.stats._support import typed_as_outcome
 
 @typed_as_outcome
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the Laplace distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the mean.
+      scale: the mean distance from ``loc``.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.laplace.logpdf(gnp.array([-1.0, 0.0, 2.0])).round(4)
+      Array([-1.6931, -0.6931, -2.6931], dtype=float32)
+    """
     x, loc, scale = real_arguments("laplace.logpdf", x, loc, scale)
     return -lax.abs(x - loc) / scale - lax.log(2 * scale)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of the Laplace distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the mean.
+      scale: the mean distance from ``loc``.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.laplace.pdf(gnp.array([-1.0, 0.0, 2.0])).round(4)
+      Array([0.1839, 0.5   , 0.0677], dtype=float32)
+    """
     return lax.exp(logpdf(x, loc, scale))
 
 
 @typed_as_outcome
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
+    """The distribution function of the Laplace distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the mean.
+      scale: the mean distance from ``loc``.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.laplace.cdf(gnp.array([-1.0, 0.0, 2.0])).round(4)
+      Array([0.1839, 0.5   , 0.9323], dtype=float32)
+    """
     x, loc, scale = real_arguments("laplace.cdf", x, loc, scale)
     z = (x - loc) / scale
     tail = 0.5 * lax.exp(-lax.abs(z))

@@ -19,6 +19,12 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
       x: counts along the last dimension.
       n: the number of trials.
       p: the probabilities of the outcomes along the last dimension.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.multinomial.logpmf(gnp.array([1, 2]), 3, gnp.array([0.5, 0.5])).round(4)
+      Array(-0.9808, dtype=float32)
     """
     (p,) = promoted("multinomial.logpmf", p, inexact=True)
     x = gnp.astype(gnp.asarray(x), p.dtype)
@@ -28,5 +34,19 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 
 
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """The probability of counts; see `logpmf`."""
+    """The probabilities of the multinomial distribution.
+
+    Args:
+      x: the counts of the outcomes, along the last dimension.
+      n: the number of trials.
+      p: the probabilities of the outcomes, along the last dimension.
+    Returns:
+      An array without the last dimension; 0 where the counts do not add up to ``n``.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.multinomial.pmf(gnp.array([1, 2]), 3, gnp.array([0.5, 0.5])).round(4)
+      Array(0.375, dtype=float32)
+    """
     return lax.exp(logpmf(x, n, p))

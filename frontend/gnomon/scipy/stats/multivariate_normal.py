@@ -19,6 +19,12 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
       mean: the mean, which broadcasts with ``x``.
       cov: a positive definite matrix, or a number: the variance of each coordinate.
       allow_singular: None; singular covariances are not supported.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.multivariate_normal.logpdf(gnp.zeros(2), gnp.zeros(2), gnp.eye(2)).round(4)
+      Array(-1.8379, dtype=float32)
     """
     if allow_singular is not None:
         raise NotImplementedError("multivariate_normal: allow_singular is not supported")
@@ -46,5 +52,19 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
 
 
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
-    """The density; see `logpdf`."""
+    """The density of the multivariate normal distribution.
+
+    Args:
+      x: the points, an array ``[..., n]``.
+      mean: the mean, an array that broadcasts with ``x``.
+      cov: a positive definite matrix ``[..., n, n]``, or a number: the variance of each coordinate.
+    Returns:
+      An array of the leading dimensions.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.multivariate_normal.pdf(gnp.zeros(2), gnp.zeros(2), gnp.eye(2)).round(4)
+      Array(0.1592, dtype=float32)
+    """
     return lax.exp(logpdf(x, mean, cov))

@@ -15,7 +15,23 @@ from gnomon.scipy.stats._support import typed_as_outcome
 
 @typed_as_outcome
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of ``k``."""
+    """The logarithm of the probabilities of the negative binomial distribution.
+
+    Args:
+      k: the number of failures before the n-th success, an array or scalar that broadcasts with the
+        parameters.
+      n: the number of successes, positive.
+      p: the probability of success, in (0, 1].
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; -inf for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.nbinom.logpmf(gnp.array([-1, 0, 2]), 3, 0.5).round(4)
+      Array([   -inf, -2.0794, -1.674 ], dtype=float32)
+    """
     k, n, p, loc = real_arguments("nbinom.logpmf", k, n, p, loc)
     count = k - loc
     inside = count >= 0
@@ -26,5 +42,21 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of ``k``."""
+    """The probabilities of the negative binomial distribution.
+
+    Args:
+      k: the number of failures before the n-th success, an array or scalar that broadcasts with the
+        parameters.
+      n: the number of successes, positive.
+      p: the probability of success, in (0, 1].
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; 0 for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.nbinom.pmf(gnp.array([-1, 0, 2]), 3, 0.5).round(4)
+      Array([0.    , 0.125 , 0.1875], dtype=float32)
+    """
     return lax.exp(logpmf(k, n, p, loc))

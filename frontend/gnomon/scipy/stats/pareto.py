@@ -14,7 +14,22 @@ from gnomon.scipy.stats._support import typed_as_outcome
 
 @typed_as_outcome
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the Pareto distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      b: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.pareto.logpdf(gnp.array([0.5, 1.5, 2.0]), 3.0).round(4)
+      Array([   -inf, -0.5232, -1.674 ], dtype=float32)
+    """
     x, b, loc, scale = real_arguments("pareto.logpdf", x, b, loc, scale)
     z = (x - loc) / scale
     inside = z >= 1
@@ -25,13 +40,43 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 @typed_as_outcome
 def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of the Pareto distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      b: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.pareto.pdf(gnp.array([0.5, 1.5, 2.0]), 3.0).round(4)
+      Array([0.    , 0.5926, 0.1875], dtype=float32)
+    """
     return lax.exp(logpdf(x, b, loc, scale))
 
 
 @typed_as_outcome
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the survival function."""
+    """The logarithm of the survival function of the Pareto distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      b: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.pareto.logsf(gnp.array([0.5, 1.5, 2.0]), 3.0).round(4)
+      Array([-0.    , -1.2164, -2.0794], dtype=float32)
+    """
     x, b, loc, scale = real_arguments("pareto.logsf", x, b, loc, scale)
     z = (x - loc) / scale
     # The derivative at the edge of the support is that from inside; `maximum` would halve it.
@@ -40,18 +85,63 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
 
 @typed_as_outcome
 def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one minus the distribution function."""
+    """The survival function of the Pareto distribution, one minus `cdf`.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      b: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.pareto.sf(gnp.array([0.5, 1.5, 2.0]), 3.0).round(4)
+      Array([1.    , 0.2963, 0.125 ], dtype=float32)
+    """
     return lax.exp(logsf(x, b, loc, scale))
 
 
 @typed_as_outcome
 def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
+    """The distribution function of the Pareto distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      b: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.pareto.cdf(gnp.array([0.5, 1.5, 2.0]), 3.0).round(4)
+      Array([0.    , 0.7037, 0.875 ], dtype=float32)
+    """
     return -lax.expm1(logsf(x, b, loc, scale))
 
 
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the distribution function."""
+    """The logarithm of the distribution function of the Pareto distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      b: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.pareto.logcdf(gnp.array([0.5, 1.5, 2.0]), 3.0).round(4)
+      Array([   -inf, -0.3514, -0.1335], dtype=float32)
+    """
     x, b, loc, scale = real_arguments("pareto.logcdf", x, b, loc, scale)
     z = (x - loc) / scale
     below = z < 1
@@ -61,7 +151,22 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 @typed_as_outcome
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The quantile function, the inverse of `cdf`."""
+    """The quantile function of the Pareto distribution, the inverse of `cdf`.
+
+    Args:
+      q: probabilities, an array or scalar; nan outside of [0, 1].
+      b: the shape parameter, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.pareto.ppf(gnp.array([0.0, 0.5]), 3.0).round(4)
+      Array([1.    , 1.2599], dtype=float32)
+    """
     q, b, loc, scale = real_arguments("pareto.ppf", q, b, loc, scale)
     inside = (q >= 0) & (q <= 1)
     safe = gnp.where(inside, q, 0.5)

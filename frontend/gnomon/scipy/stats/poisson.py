@@ -14,7 +14,21 @@ from gnomon.scipy.stats._support import typed_as_outcome
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of ``k``."""
+    """The logarithm of the probabilities of the Poisson distribution.
+
+    Args:
+      k: the outcome, an array or scalar that broadcasts with the parameters.
+      mu: the rate, not negative; it is also the mean.
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; -inf for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.poisson.logpmf(gnp.array([0, 2, 4]), 2.0).round(4)
+      Array([-2.    , -1.3069, -2.4055], dtype=float32, weak_type=True)
+    """
     k, mu, loc = real_arguments("poisson.logpmf", k, mu, loc)
     n = k - loc
     inside = (n >= 0) & gnp.equal(n, lax.floor(n))
@@ -24,13 +38,41 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of ``k``."""
+    """The probabilities of the Poisson distribution.
+
+    Args:
+      k: the outcome, an array or scalar that broadcasts with the parameters.
+      mu: the rate, not negative; it is also the mean.
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape; 0 for impossible outcomes.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.poisson.pmf(gnp.array([0, 2, 4]), 2.0).round(4)
+      Array([0.1353, 0.2707, 0.0902], dtype=float32, weak_type=True)
+    """
     return lax.exp(logpmf(k, mu, loc))
 
 
 @typed_as_outcome
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The distribution function."""
+    """The distribution function of the Poisson distribution.
+
+    Args:
+      k: the outcome, an array or scalar that broadcasts with the parameters.
+      mu: the rate, not negative; it is also the mean.
+      loc: the shift of the distribution.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.poisson.cdf(gnp.array([0, 2, 4]), 2.0).round(4)
+      Array([0.1353, 0.6767, 0.9473], dtype=float32)
+    """
     k, mu, loc = real_arguments("poisson.cdf", k, mu, loc)
     n = lax.floor(k - loc)
     safe = gnp.maximum(n, 0)
@@ -42,9 +84,19 @@ _SUMMED_NUMBERS = 256
 
 
 def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The entropy in nats, which does not depend on ``loc``; nan for negative rates.
+    """The entropy of the Poisson distribution, in nats; nan for negative rates.
 
     It is computed from the definition for small rates, and by a series in 1 / mu for others.
+
+    Args:
+      mu: the rate, an array or scalar.
+      loc: the shift, which does not change the entropy.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.poisson.entropy(gnp.array([0.0, 2.0])).round(4)
+      Array([0.    , 1.7049], dtype=float32)
     """
     mu, loc = real_arguments("poisson.entropy", mu, loc)
     mu = gnp.broadcast_to(mu, lax.broadcast_shapes(mu.shape, loc.shape))

@@ -13,7 +13,22 @@ from gnomon.scipy.stats._support import typed_as_outcome
 
 @typed_as_outcome
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of Student's t distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.t.logpdf(gnp.array([0.0, 1.0, 4.0]), 5.0).round(4)
+      Array([-0.9686, -1.5156, -5.2739], dtype=float32)
+    """
     x, df, loc, scale = real_arguments("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
     half = df / 2
@@ -24,5 +39,20 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 
 @typed_as_outcome
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of Student's t distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      df: the degrees of freedom, positive.
+      loc: the shift of the distribution.
+      scale: the factor by which the distribution is stretched, positive.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.t.pdf(gnp.array([0.0, 1.0, 4.0]), 5.0).round(4)
+      Array([0.3796, 0.2197, 0.0051], dtype=float32)
+    """
     return lax.exp(logpdf(x, df, loc, scale))

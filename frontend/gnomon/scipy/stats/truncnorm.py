@@ -45,7 +45,22 @@ def _of_interval(a: Array, b: Array, value: Array) -> Array:
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the truncated normal distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the ends of the support in standard deviations from ``loc``, not in the unit of ``x``.
+      loc: the mean before it is cut off.
+      scale: the standard deviation before it is cut off.
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.truncnorm.logpdf(gnp.array([-2.0, 0.0, 1.0]), -1.0, 2.0).round(4)
+      Array([   -inf, -0.7188, -1.2188], dtype=float32)
+    """
     x, a, b, loc, scale = real_arguments("truncnorm.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     value = -0.5 * z * z - _HALF_LOG_2PI - lax.log(scale) - _log_mass(a, b)
@@ -55,14 +70,44 @@ def logpdf(
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The density."""
+    """The density of the truncated normal distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the ends of the support in standard deviations from ``loc``, not in the unit of ``x``.
+      loc: the mean before it is cut off.
+      scale: the standard deviation before it is cut off.
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.truncnorm.pdf(gnp.array([-2.0, 0.0, 1.0]), -1.0, 2.0).round(4)
+      Array([0.    , 0.4874, 0.2956], dtype=float32)
+    """
     return lax.exp(logpdf(x, a, b, loc, scale))
 
 
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the distribution function."""
+    """The logarithm of the distribution function of the truncated normal distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the ends of the support in standard deviations from ``loc``, not in the unit of ``x``.
+      loc: the mean before it is cut off.
+      scale: the standard deviation before it is cut off.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.truncnorm.logcdf(gnp.array([-2.0, 0.0, 1.0]), -1.0, 2.0).round(4)
+      Array([   -inf, -0.8747, -0.1815], dtype=float32)
+    """
     x, a, b, loc, scale = real_arguments("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     below, above = z <= a, z >= b
@@ -73,14 +118,44 @@ def logcdf(
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The distribution function."""
+    """The distribution function of the truncated normal distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the ends of the support in standard deviations from ``loc``, not in the unit of ``x``.
+      loc: the mean before it is cut off.
+      scale: the standard deviation before it is cut off.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.truncnorm.cdf(gnp.array([-2.0, 0.0, 1.0]), -1.0, 2.0).round(4)
+      Array([0.   , 0.417, 0.834], dtype=float32)
+    """
     return lax.exp(logcdf(x, a, b, loc, scale))
 
 
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the survival function."""
+    """The logarithm of the survival function of the truncated normal distribution.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the ends of the support in standard deviations from ``loc``, not in the unit of ``x``.
+      loc: the mean before it is cut off.
+      scale: the standard deviation before it is cut off.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.truncnorm.logsf(gnp.array([-2.0, 0.0, 1.0]), -1.0, 2.0).round(4)
+      Array([ 0.    , -0.5395, -1.7956], dtype=float32)
+    """
     x, a, b, loc, scale = real_arguments("truncnorm.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
     below, above = z <= a, z >= b
@@ -90,5 +165,20 @@ def logsf(
 
 @strongly_typed
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The survival function, one minus the distribution function."""
+    """The survival function of the truncated normal distribution, one minus `cdf`.
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      a, b: the ends of the support in standard deviations from ``loc``, not in the unit of ``x``.
+      loc: the mean before it is cut off.
+      scale: the standard deviation before it is cut off.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.truncnorm.sf(gnp.array([-2.0, 0.0, 1.0]), -1.0, 2.0).round(4)
+      Array([1.   , 0.583, 0.166], dtype=float32)
+    """
     return lax.exp(logsf(x, a, b, loc, scale))

@@ -13,20 +13,62 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the uniform distribution on [loc, loc + scale].
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the length of the support.
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.uniform.logpdf(gnp.array([-1.0, 0.5, 5.0]), 0.0, 4.0).round(4)
+      Array([   -inf, -1.3863,    -inf], dtype=float32)
+    """
     x, loc, scale = real_arguments("uniform.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return gnp.where((z < 0) | (z > 1), -np.inf, -lax.log(scale))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density."""
+    """The density of the uniform distribution on [loc, loc + scale].
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the length of the support.
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.uniform.pdf(gnp.array([-1.0, 0.5, 5.0]), 0.0, 4.0).round(4)
+      Array([0.  , 0.25, 0.  ], dtype=float32)
+    """
     return lax.exp(logpdf(x, loc, scale))
 
 
 @strongly_typed
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
+    """The distribution function of the uniform distribution on [loc, loc + scale].
+
+    Args:
+      x: the point, an array or scalar that broadcasts with the parameters.
+      loc: the lower end of the support.
+      scale: the length of the support.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.uniform.cdf(gnp.array([-1.0, 0.5, 5.0]), 0.0, 4.0).round(4)
+      Array([0.   , 0.125, 1.   ], dtype=float32)
+    """
     x, loc, scale = real_arguments("uniform.cdf", x, loc, scale)
     z = (x - loc) / scale
     # The derivative at the ends of the support is that from inside; `clip` would halve it.
@@ -34,7 +76,21 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The quantile function, the inverse of `cdf`."""
+    """The quantile function of the uniform distribution on [loc, loc + scale].
+
+    Args:
+      q: probabilities, an array or scalar; nan outside of [0, 1].
+      loc: the lower end of the support.
+      scale: the length of the support.
+    Returns:
+      An array of the broadcast shape.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.uniform.ppf(gnp.array([0.25, 0.5]), 0.0, 4.0).round(4)
+      Array([1., 2.], dtype=float32)
+    """
     q, loc, scale = real_arguments("uniform.ppf", q, loc, scale)
     inside = (q >= 0) & (q <= 1)
     return gnp.where(inside, q * scale + loc, np.nan)

@@ -14,7 +14,20 @@ from gnomon.scipy._gamma_functions import real_arguments
 
 
 def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
-    """The logarithm of the density."""
+    """The logarithm of the density of the wrapped Cauchy distribution.
+
+    Args:
+      x: the angle in radians, in [0, 2 pi], an array or scalar that broadcasts with the parameters.
+      c: the concentration, in (0, 1).
+    Returns:
+      An array of the broadcast shape; -inf outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.wrapcauchy.logpdf(gnp.array([0.0, 1.0, 3.0]), 0.5).round(4)
+      Array([-0.7393, -1.7826, -2.932 ], dtype=float32)
+    """
     x, c = real_arguments("wrapcauchy.logpdf", x, c)
     inside = (x >= 0) & (x <= 2 * math.pi) & (c > 0) & (c < 1)
     safe = gnp.where(inside, c, 0.5)
@@ -24,5 +37,18 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:
-    """The density."""
+    """The density of the wrapped Cauchy distribution.
+
+    Args:
+      x: the angle in radians, in [0, 2 pi], an array or scalar that broadcasts with the parameters.
+      c: the concentration, in (0, 1).
+    Returns:
+      An array of the broadcast shape; 0 outside of the support.
+
+    Example:
+      >>> import gnomon.numpy as gnp
+      >>> from gnomon.scipy import stats
+      >>> stats.wrapcauchy.pdf(gnp.array([0.0, 1.0, 3.0]), 0.5).round(4)
+      Array([0.4775, 0.1682, 0.0533], dtype=float32)
+    """
     return lax.exp(logpdf(x, c))
