@@ -31,6 +31,7 @@ __all__ = [
     "host_device",
     "host_device_count",
     "host_engine",
+    "in_process_compiler",
     "known",
     "plugins",
     "prestart_host_compiler",
@@ -48,6 +49,9 @@ _ALIASES = {"gpu": ("cuda", "rocm")}
 
 # The function that returns the host's device without creating its backend.
 _HOST_DEVICE = "gnomon.backends.iree.device:cpu_device"
+
+# The class of the backend that compiles for this processor in this process.
+_IN_PROCESS = "gnomon.backends.llvm.backend:LlvmBackend"
 
 # The function that starts the compiler's process if it is sure to be needed.
 _HOST_COMPILER = "gnomon.backends.iree.compiler:prestart_if_nothing_is_cached"
@@ -233,6 +237,12 @@ def host_device() -> Device:
     """The device of arrays in the process's own memory; its backend is created on demand."""
     device: Device = _import(_HOST_DEVICE)()
     return device
+
+
+@functools.cache
+def in_process_compiler() -> Any:
+    """The backend that compiles programs for this machine's processor in this process."""
+    return _import(_IN_PROCESS)()
 
 
 def _import(path: str) -> Any:

@@ -23,7 +23,7 @@ from gnomon.dialects.host_call import evaluate_on_host
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType
 
-__all__ = ["HostCall", "HostModule", "read_view"]
+__all__ = ["HostCall", "HostModule", "read_view", "resolve"]
 
 HostCall: TypeAlias = "Callable[[Sequence[Any]], list[Any]]"
 """A host function from buffer views to buffer views that are ready."""
@@ -51,7 +51,7 @@ class HostModule:
         self.calls: dict[str, HostCall] = {}
         interface = rt.PyModuleInterface(MODULE, _Instance)
         for function in functions:
-            call = _call(function, _resolve(function.params, callbacks), state, self._errors)
+            call = _call(function, resolve(function.params, callbacks), state, self._errors)
             self.calls[function.name] = call
             interface.export(function.name, function.calling_convention, _answer(call))
         self.module = interface.create()
@@ -101,7 +101,7 @@ class _Instance:
         self.interface = interface
 
 
-def _resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
+def resolve(params: ir.DictAttr, callbacks: Sequence[Callback]) -> ir.DictAttr:
     """The attributes, with a callback numbered within the process instead of the program."""
     if CALLBACK not in params:
         return params

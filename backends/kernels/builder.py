@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.kernels.code import Code, Element, Pair, Place
+from gnomon.backends.kernels.code import Code, Element, Pair, Place, Variable
 from gnomon.backends.kernels.types import of_type
 from gnomon.backends.kernels.values import Buffer, Flat, Index, Lazy, Stored, Value, flattened
 from gnomon.backends.kernels.workspace import Workspace
@@ -96,6 +96,8 @@ class Builder:
     Attributes:
       code: the text.
       globals: the definitions of constant arrays.
+      declarations: those of functions that the program calls outside of itself, by name.
+      calls_outside: whether there are such functions.
       workspace: the plan of the memory for intermediate values.
     """
 
@@ -109,6 +111,8 @@ class Builder:
         self.rules = rules
         self.functions = functions
         self.globals: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.calls_outside = any(not op.regions[0].blocks for op in functions.values())
         self.workspace = Workspace()
         self._reads_once = reads_once
         self._scopes: list[_Scope] = []
@@ -136,6 +140,10 @@ class Builder:
         if buffer.offset is not None:
             self.workspace.free(buffer.offset, buffer.type.nbytes)
             buffer.offset = None
+
+    def failed(self) -> Variable:
+        """Whether a function outside of the program has failed, after which loops end."""
+        return Variable("i1", self.code.variable_at_start("failed", "i1", False))
 
     @contextmanager
     def scratch(self, type_: TensorType) -> Iterator[Buffer]:

@@ -307,6 +307,14 @@ class Code:
             self.assign(variable, initial)
         return variable
 
+    def variable_at_start(self, key: str, type_: str, initial: float | bool) -> str:
+        """The name of a variable that has a value at the start of the function."""
+        if key not in self._pool:
+            value = self.constant(initial, type_)
+            name = self.at_head(key, f"memref.alloca() : memref<{type_}>")
+            self._head.append(f"    memref.store {value}, {name}[] : memref<{type_}>")
+        return self._pool[key]
+
     def value(self, variable: Variable) -> Scalar:
         """The value that a variable has now."""
         result = Scalar(variable.type, self.name())
@@ -326,6 +334,12 @@ class Code:
     def write(self, memory: str, size: int, place: Place, value: Scalar) -> None:
         """Write an element of memory."""
         self.line(f"memref.store {value}, {memory}[{self.at(place)}] : memref<{size}x{value.type}>")
+
+    def call(self, symbol: str, operands: Sequence[str], signature: str, type_: str) -> Scalar:
+        """The result of a call of a function, which may read and write memory."""
+        result = Scalar(type_, self.name())
+        self.line(f"{result} = func.call @{symbol}({', '.join(operands)}) : {signature}")
+        return result
 
     # -------------------------------------------------------------------------------------- vectors
 

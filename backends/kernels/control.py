@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gnomon.backends.kernels.arithmetic import only
+from gnomon.backends.kernels.builder import memref_of
 from gnomon.backends.kernels.code import Scalar
 from gnomon.backends.kernels.values import Buffer, Stored, Value
 from gnomon.dialects.mlir import ir
@@ -42,8 +43,13 @@ def _while(builder: Builder, operation: Operation) -> list[Value]:
     owners = {k: buffer.scope for k, buffer in buffers.items()}
 
     def goes_on() -> Scalar:
+        code = builder.code
         with builder.scope(test, carried) as (condition,):
-            return only(condition.element(builder, ()))
+            holds = only(condition.element(builder, ()))
+        if not builder.calls_outside:
+            return holds
+        failed = code.value(builder.failed())
+        return code.select(failed, code.constant(False, "i1"), holds)
 
     with builder.code.repeat(goes_on):
         # The body owns its carries: it may overwrite them.
@@ -114,6 +120,8 @@ def _branches(builder: Builder, operation: Operation) -> list[Value]:
 
 def _call(builder: Builder, operation: Operation) -> list[Value]:
     name = ir.FlatSymbolRefAttr(operation.attribute("callee")).value
+    if not builder.functions[name].regions[0].blocks:
+        return _call_outside(builder, operation, name)
     block = builder.functions[name].regions[0].blocks[0]
     arguments = [x if x.is_cheap else builder.stored(x) for x in operation.operands]
     outputs = _outputs(builder, operation)
@@ -122,6 +130,27 @@ def _call(builder: Builder, operation: Operation) -> list[Value]:
         if value is not x and isinstance(value, Stored):
             builder.release(value.buffer)
     return _kept(outputs, operation)
+
+
+def _call_outside(builder: Builder, operation: Operation, name: str) -> list[Value]:
+    """Call a function that is not part of the program, with the memory of operands and results.
+
+    It returns whether it failed.
+    """
+    code = builder.code
+    operands = [builder.stored(x) for x in operation.operands]
+    outputs = [builder.result(operation, k) for k in range(len(operation.types))]
+    memory = [*(x.buffer for x in operands), *outputs]
+    types = ", ".join(memref_of(buffer.type) for buffer in memory)
+    symbol = name.replace(".", "_")
+    builder.declarations[name] = f"  func.func private @{symbol}({types}) -> i1"
+    status = code.call(symbol, [buffer.memory for buffer in memory], f"({types}) -> i1", "i1")
+    failed = builder.failed()
+    code.assign(failed, code.same("arith.ori", code.value(failed), status))
+    for x, value in zip(operation.operands, operands, strict=True):
+        if value is not x:
+            builder.release(value.buffer)
+    return [Stored(b, t) for b, t in zip(outputs, operation.types, strict=True)]
 
 
 CONTROL: dict[str, Callable[[Builder, Operation], Sequence[Value]]] = {

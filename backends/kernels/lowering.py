@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,18 +21,20 @@ from gnomon.backends.long_sums import (
 )
 from gnomon.backends.narrow import legalize_narrow_dtypes
 from gnomon.backends.pjrt.legalize import RULES
-from gnomon.backends.rewriting import rewrite
+from gnomon.backends.rewriting import Rule, rewrite
+from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import REGISTRY, Instance, all_operations
 from gnomon.dialects.dot_algorithm import is_algorithm
 from gnomon.dialects.emit import convert
 from gnomon.dialects.functions import Program, symbol_name
+from gnomon.dialects.host_call import host_call
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import is_inexact
 from gnomon.passes.pipeline import Pass
 
-__all__ = ["KernelBackend"]
+__all__ = ["KernelBackend", "KernelPlan"]
 
 _PYTHON = "it calls a Python function, which a program without Python cannot do"
 _REASONS = {
@@ -67,16 +70,33 @@ _LONG_SUMS = {
 }
 
 
+class KernelPlan(NamedTuple):
+    """What a program becomes, to be written as loops.
+
+    Attributes:
+      module: the StableHLO.
+      functions: the functions of Python that it calls.
+    """
+
+    module: ir.Operation
+    functions: tuple[Any, ...] = ()
+
+
 class KernelBackend:
     """Lowers programs to StableHLO, which `kernels` writes as loops.
 
     Attributes:
       platform: its name in messages.
       written: what the loops become, in messages.
+      rules: rewriting rules of the target, which come before those of all targets.
+      in_process: whether programs run in this process: they can call Python, and the devices of a
+        mesh share its memory.
     """
 
     platform = "loops"
     written = "be written as loops"
+    rules: Mapping[str, Rule] = MappingProxyType({})
+    in_process = False
 
     def lower(
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
@@ -97,27 +117,38 @@ class KernelBackend:
                     self._legalize,
                 )
             )
+            functions, callbacks = self.called_functions(lowering.module)
             lowering.to_stablehlo()
-            return lowering.artifact(plan=_clone(lowering.module))
+            plan = KernelPlan(_clone(lowering.module), functions)
+            return lowering.artifact(plan=plan, callbacks=callbacks)
+
+    def called_functions(self, module: ir.Module) -> tuple[tuple[Any, ...], tuple[Callback, ...]]:
+        """Name the functions of Python that a legalized program calls; none by default."""
+        return (), ()
 
     def _legalize(self, module: ir.Module) -> None:
         program = Program(module)
-        if "gnomon.mesh" in module.operation.attributes:
+        if "gnomon.mesh" in module.operation.attributes and not self.in_process:
             raise UnsupportedOnTarget(_DEVICES)
-        rewrite(program, {**RULES, **_LONG_SUMS})
+        rewrite(program, {**RULES, **_LONG_SUMS, **self.rules})
         split_complex_numbers(program, rules())
         legalize_narrow_dtypes(program)
         for function in program.functions:
             for op in all_operations(program.body(symbol_name(function))):
-                reason = _reason(op)
+                reason = None if self._can_call(op) else _reason(op)
                 if reason is not None:
                     raise UnsupportedOnTarget(
                         f"{op.name} cannot {self.written}: {reason} ({op.location})"
                     )
 
+    def _can_call(self, op: ir.Operation) -> bool:
+        """Whether an operation is a call of Python, and the program can make it."""
+        return self.in_process and op.name == host_call.full_name
 
-def _clone(module: ir.Module) -> Any:
-    return module.operation.clone(ip=False)
+
+def _clone(module: ir.Module) -> ir.Operation:
+    copy: ir.Operation = module.operation.clone(ip=False)
+    return copy
 
 
 def _reason(op: ir.Operation) -> str | None:

@@ -67,7 +67,7 @@ def kernels(artifact: Artifact) -> Kernels:
       UnsupportedOnTarget: an operation or a dtype has no kernel.
     """
     functions: dict[str, Any] = {
-        symbol_name(op.operation): op.operation for op in artifact.plan.regions[0].blocks[0]
+        symbol_name(op.operation): op.operation for op in artifact.plan.module.regions[0].blocks[0]
     }
     block = functions["main"].regions[0].blocks[0]
     builder = Builder(_RULES, _READ_ONCE.__contains__, functions)
@@ -80,6 +80,7 @@ def kernels(artifact: Artifact) -> Kernels:
     lines = [
         "module {",
         *builder.globals,
+        *builder.declarations.values(),
         f"  func.func @main({', '.join(parameters)}) {{",
         builder.code.text(),
         "    return",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 
 from gnomon.dialects.mlir import bindings_file, ir, passmanager
@@ -45,6 +46,10 @@ def _library() -> ctypes.CDLL:
         *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_bool),
         ctypes.c_bool,
     ]
+    library.mlirExecutionEngineRegisterSymbol.restype = None
+    library.mlirExecutionEngineRegisterSymbol.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
+    ]
     library.mlirExecutionEngineLookup.restype = ctypes.c_void_p
     library.mlirExecutionEngineLookup.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
     library.mlirExecutionEngineDestroy.argtypes = [ctypes.c_void_p]
@@ -63,10 +68,13 @@ class Compiled:
 
     Args:
       module: a module in the LLVM dialect.
+      functions: the addresses of functions that the module declares, by name.
       level: the level of LLVM's optimization, 0 to 3.
     """
 
-    def __init__(self, module: ir.Module, level: int = 2) -> None:
+    def __init__(
+        self, module: ir.Module, functions: Mapping[str, int] | None = None, level: int = 2
+    ) -> None:
         library = _library()
         self._engine = library.mlirExecutionEngineCreate(
             _pointer(module), level, 0, None, False, False
@@ -74,6 +82,9 @@ class Compiled:
         if not self._engine:
             raise RuntimeError("LLVM could not compile the module")
         weakref.finalize(self, library.mlirExecutionEngineDestroy, self._engine)
+        for name, address in (functions or {}).items():
+            symbol = name.encode()
+            library.mlirExecutionEngineRegisterSymbol(self._engine, symbol, len(symbol), address)
 
     def address(self, name: str) -> int:
         """The address of a function."""
@@ -119,10 +130,12 @@ def _call_libm(module: ir.Module) -> None:
         op.erase()
 
 
-def compile_module(module: ir.Module, level: int = 2) -> Compiled:
-    """Compile a module of loops over scalars, which is changed."""
+def compile_module(
+    module: ir.Module, functions: Mapping[str, int] | None = None, level: int = 2
+) -> Compiled:
+    """Compile a module of loops over scalars, which is changed; see `Compiled`."""
     _call_libm(module)
     passmanager.PassManager.parse(f"builtin.module({_PIPELINE})", module.context).run(
         module.operation
     )
-    return Compiled(module, level)
+    return Compiled(module, functions, level)

@@ -25,6 +25,7 @@ from gnomon._tracing.function import Traced, has_float0, without_float0
 from gnomon._tracing.partitioned import on_mesh, sharded_executable
 from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.trace import is_tracer
+from gnomon.backends import platforms
 from gnomon.backends.compilation import Artifact, Stages, verified
 from gnomon.backends.interface import Executable, lower_to_run
 from gnomon.dialects.mlir import context, ensure_context, ir
@@ -41,6 +42,13 @@ def no_compiler_options(what: str, options: Options) -> None:
             f"{what}: compiler_options {sorted(options)} are XLA's and are not supported; omit "
             "them (docs/devices.md and docs/targets.md list the supported choices)"
         )
+
+
+def _compiler_of(device: Device) -> Any:
+    """The backend that compiles programs for a device; an option chooses the CPU's."""
+    if config.cpu_compiler == "llvm" and in_host_memory(device) and not is_described(device):
+        return platforms.in_process_compiler()
+    return device.backend
 
 
 class Lowered(Stage):
@@ -68,7 +76,7 @@ class Lowered(Stage):
         if is_described(self._device) or is_spread(self._device):
             shardings.annotate(program)
         with verified(config.enable_checks):
-            backend = self._device.backend
+            backend = self._backend = _compiler_of(self._device)
             self._artifact: Artifact = (
                 backend.lower(program, keep_stages=True)
                 if keep_stages
@@ -167,9 +175,9 @@ class Lowered(Stage):
             return self._compile_for(backend.target)
         device, donated = self._device, self._donated
         if in_host_memory(device):
-            executable = HOST.backend.compile(self._artifact, device=HOST)
+            executable = self._backend.compile(self._artifact, device=HOST)
         else:
-            executable = device.backend.compile(self._artifact, device=device, donate=donated)
+            executable = self._backend.compile(self._artifact, device=device, donate=donated)
         if device is HOST and not self._committed:
             return Compiled(self, executable, Entry(executable, self._traced, donated))
         entry: PlacedEntry

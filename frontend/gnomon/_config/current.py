@@ -38,6 +38,7 @@ class Config(threading.local):
       default_matmul_precision: the name of a precision, or None.
       enable_custom_prng: `random.PRNGKey` makes typed keys.
       legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
+      cpu_compiler: what compiles jitted functions for the CPU, ``"iree"`` or ``"llvm"``.
       log_compiles, explain_cache_misses, no_tracing: how `jit` reports or refuses a new signature.
       explain_compiles: whether `jit` shows the progress of compilations.
       watches_tracing: ``log_compiles``, ``explain_cache_misses`` or ``no_tracing`` is on.
@@ -82,6 +83,7 @@ class Config(threading.local):
     threefry_partitionable: bool
     enable_custom_prng: bool
     legacy_prng_key: str
+    cpu_compiler: str
     log_compiles: bool
     logging_level: str | None
     explain_cache_misses: bool

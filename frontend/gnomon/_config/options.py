@@ -227,6 +227,13 @@ OPTIONS: dict[str, Option] = {
         "how random functions treat raw keys (arrays of uint32)",
         ("allow", "warn", "error"),
     ),
+    "cpu_compiler": Option(
+        "cpu_compiler",
+        "iree",
+        "what compiles jitted functions for the CPU: 'iree', or 'llvm' in this process, whose "
+        "first calls are quicker",
+        ("iree", "llvm"),
+    ),
     "log_compiles": Option(
         "log_compiles",
         False,

@@ -1,0 +1,126 @@
+"""Programs that LLVM has compiled in this process."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from gnomon.backends import profiling
+from gnomon.backends.arguments import buffers_of_arguments
+from gnomon.backends.compilation import Artifact
+from gnomon.backends.iree.buffer import Buffer
+from gnomon.backends.iree.device import Device
+from gnomon.backends.kernels import ALIGNMENT, Kernels
+from gnomon.backends.kernels.lowering import KernelPlan
+from gnomon.backends.llvm.engine import compile_module
+from gnomon.backends.llvm.host import HostCalls
+from gnomon.backends.memory import MemoryAnalysis
+from gnomon.dialects.mlir import context, ir
+
+__all__ = ["Executable"]
+
+
+class Executable:
+    """A program as a function in this process; see `backends.interface.Executable`.
+
+    A call runs in the calling thread, and returns when the results are there.
+
+    Args:
+      program: the program as loops.
+      artifact: the lowered program.
+      device: the device of the results, which shares memory with Python.
+      donate: positions of the arguments that a call consumes.
+    """
+
+    launcher = None
+
+    def __init__(
+        self, program: Kernels, artifact: Artifact, device: Device, donate: tuple[int, ...]
+    ) -> None:
+        plan: KernelPlan = artifact.plan
+        self.name = artifact.name
+        self.device = device
+        self.donate = donate
+        self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in artifact.input_types)
+        self.output_types = tuple(
+            (tuple(t.shape), np.dtype(t.dtype)) for t in artifact.output_types
+        )
+        self._workspace = program.workspace
+        self._host = HostCalls(plan.functions, artifact.callbacks) if plan.functions else None
+        with context():
+            module = ir.Module.parse(program.text)
+            addresses = self._host.addresses if self._host is not None else {}
+            self._compiled = compile_module(module, addresses)
+        count = len(self.input_types) + len(self.output_types) + 1
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
+        self._function = kind(self._compiled.address("main"))
+        # Calls may run at the same time, each with a workspace of its own.
+        self._idle: list[np.ndarray[Any, Any]] = []
+
+    def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
+        """Run the program; see `backends.interface.Executable`."""
+        return self.run(buffers_of_arguments(args, self.input_types, self.device, Buffer))
+
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """Run the program without checking the arguments."""
+        arrays = [np.require(buffer.to_numpy(), requirements=_REQUIRED) for buffer in buffers]
+        results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
+        try:
+            workspace = self._idle.pop()
+        except IndexError:
+            workspace = np.empty(self._workspace + ALIGNMENT, np.uint8)
+        start = workspace.ctypes.data
+        pointers = [array.ctypes.data for array in (*arrays, *results)]
+        with nullcontext() if self._host is None else self._host.raising():
+            self._function(*pointers, start + -start % ALIGNMENT)
+        if self._workspace <= _KEPT_WORKSPACE_BYTES:
+            self._idle.append(workspace)
+        for index in self.donate:
+            buffers[index].delete("it was donated to a call")
+        return [Buffer(result.shape, result.dtype, self.device, array=result) for result in results]
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """The memory that the program needs."""
+        arguments, results = (
+            sum(int(np.prod(shape)) * dtype.itemsize for shape, dtype in types)
+            for types in (self.input_types, self.output_types)
+        )
+        return MemoryAnalysis(
+            generated_code_size_in_bytes=0,
+            argument_size_in_bytes=arguments,
+            output_size_in_bytes=results,
+            alias_size_in_bytes=0,
+            temp_size_in_bytes=self._workspace,
+            peak_memory_in_bytes=arguments + results + self._workspace,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Executable({len(self.input_types)} arguments, {len(self.output_types)} results, "
+            f"llvm, device={self.device!r})"
+        )
+
+
+# A larger workspace is freed after the call.
+_KEPT_WORKSPACE_BYTES = 16 << 20
+# Loops read elements in order, at addresses that are multiples of their size.
+_REQUIRED = ("C_CONTIGUOUS", "ALIGNED")
+
+
+def _record_run(recorder: profiling.Recorder, run: Any) -> Any:
+    """A `run` that records the call."""
+
+    def recording(self: Executable, buffers: Sequence[Buffer]) -> list[Buffer]:
+        started = recorder.now()
+        outputs: list[Buffer] = run(self, buffers)
+        recorder.add(f"call {self.name}", profiling.HOST, started, {"device": str(self.device)})
+        return outputs
+
+    return recording
+
+
+profiling.instrument(Executable, "run", _record_run)

@@ -1,0 +1,135 @@
+"""Jitted functions that LLVM compiles in this process, as users call them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gnomon
+import gnomon.numpy as gnp
+from gnomon import lax
+from gnomon.backends.llvm.executable import Executable
+from tests.tolerance import assert_near
+
+
+@pytest.fixture(autouse=True)
+def compiler() -> Iterator[None]:
+    gnomon.config.update("gnomon_cpu_compiler", "llvm")
+    yield
+    gnomon.config.update("gnomon_cpu_compiler", "iree")
+
+
+def _normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def test_transformations_equal_the_evaluator() -> None:
+    """One program with derivatives, factorizations, random numbers, a scan and a branch."""
+    x, w = _normal(4, 3), _normal(3, 3)
+
+    def programs(x: Any, w: Any) -> Any:
+        def loss(w: Any) -> Any:
+            return gnp.sum(gnp.tanh(x @ w) ** 2)
+
+        matrix = w @ w.T + gnp.eye(3)
+        return {
+            "gradient": gnomon.grad(loss)(w),
+            "hessian": gnomon.hessian(loss)(w),
+            "solve": gnp.linalg.solve(matrix, gnp.ones(3)),
+            "singular values": gnp.linalg.svd(w)[1],
+            "normal": gnomon.vmap(lambda k: gnomon.random.normal(k, (2,)))(
+                gnomon.random.split(gnomon.random.key(0), 2)
+            ),
+            "scan": lax.scan(lambda c, r: (c + r, c * r), gnp.zeros(3), x),
+            "branch": lax.cond(x[0, 0] > 0, lambda: x.sum(0), lambda: x.max(0)),
+            "sorted": gnp.sort(x, axis=0),
+        }
+
+    compiled = gnomon.jit(programs).lower(x, w).compile()
+    assert isinstance(compiled.executable, Executable)
+    with gnomon.disable_jit():
+        expected = programs(gnp.asarray(x), gnp.asarray(w))
+    assert_near(compiled(x, w), expected, units=32)
+    assert compiled.memory_analysis().argument_size_in_bytes >= x.nbytes + w.nbytes
+
+
+def test_calls_of_python() -> None:
+    seen: list[np.ndarray] = []
+
+    def doubled(y: Any) -> Any:
+        seen.append(y)
+        return np.asarray(y) * 2
+
+    def body(i: Any, x: Any) -> Any:
+        return gnomon.pure_callback(doubled, x, x)
+
+    function = gnomon.jit(lambda x: lax.fori_loop(0, 3, body, x) + 1)
+    for _ in range(2):
+        np.testing.assert_array_equal(function(gnp.arange(3.0)), [1, 9, 17])
+    # What the function has kept does not change when the program uses its memory again.
+    np.testing.assert_array_equal(np.stack(seen[:3]), np.outer([1, 2, 4], np.arange(3)))
+
+
+def test_exceptions_of_python_end_loops() -> None:
+    calls = []
+
+    def fails(y: Any) -> Any:
+        calls.append(1)
+        raise ValueError("mine")
+
+    def body(c: Any) -> Any:
+        return gnomon.pure_callback(fails, c, c)
+
+    function = gnomon.jit(lambda x: lax.while_loop(lambda c: c < 5, body, x))
+    for number in (1, 2):
+        with pytest.raises(ValueError, match="mine"):
+            function(1.0)
+        assert len(calls) == number
+
+    # A program that calls itself through Python, and fails inside, is as it was afterwards.
+    def inner(y: Any) -> Any:
+        with pytest.raises(ValueError, match="mine"):
+            function(1.0)
+        return np.asarray(y) + 1
+
+    outer = gnomon.jit(lambda x: gnomon.pure_callback(inner, x, x))
+    assert float(outer(1.0)) == 2.0
+
+
+def test_threads_have_their_own_memory() -> None:
+    function = gnomon.jit(lambda x: gnp.sort(gnp.cumsum(x[::-1]) * x))
+    xs = [_normal(500) + k for k in range(8)]
+    expected = [np.asarray(function(x)) for x in xs]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda x: np.asarray(function(x)), xs * 4))
+    for k, each in enumerate(found):
+        np.testing.assert_array_equal(each, expected[k % 8])
+
+
+def test_arguments_of_any_layout_and_donated_ones() -> None:
+    x = _normal(6, 4)
+    unaligned = np.frombuffer(b"x" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(6, 4)
+    function = gnomon.jit(lambda x: x + 1)
+    for given in (x.T, x[::2], unaligned, x[:, ::-1]):
+        np.testing.assert_array_equal(function(given), given + 1)
+    donating = gnomon.jit(lambda x: x * 2, donate_argnums=0)
+    given = gnp.asarray(x)
+    np.testing.assert_array_equal(donating(given), x * 2)
+    assert given.is_deleted()
+
+
+def test_the_option_is_part_of_the_key_and_others_compile_as_before() -> None:
+    function = gnomon.jit(lambda x: gnp.exp(x))
+    first = function(gnp.ones(3))
+    gnomon.config.update("gnomon_cpu_compiler", "iree")
+    second = function(gnp.ones(3))
+    np.testing.assert_allclose(first, second, rtol=3e-7)
+    assert function._cache_size() == 2
+    gnomon.config.update("gnomon_cpu_compiler", "llvm")
+    assert gnomon.export.export(function)(gnp.ones(3)).call(gnp.ones(3)).shape == (3,)
+    with pytest.raises(ValueError, match="takes one of 'iree', 'llvm'"):
+        gnomon.config.update("gnomon_cpu_compiler", "gcc")
