@@ -38,9 +38,9 @@ else:
 __all__ = ["ArrayType", "Executable"]
 
 # The most calls in flight on the thread pool, and the most memory that they may allocate, which
-# they do at the time of the call. Two calls are as fast as more: in chains of arrays of 100 kB, a
-# call takes 19 us with 2, 32 or more in flight. With 8 MB it takes 3 ms with up to 8 in flight, but
-# 5 ms with 32, which exceed the caches.
+# they do at the time of the call; a call of unknown memory counts as half of it. Two calls are as
+# fast as more: in chains of arrays of 100 kB, a call takes 19 us with 2, 32 or more in flight. With
+# 8 MB it takes 3 ms with up to 8 in flight, but 5 ms with 32, which exceed the caches.
 _RUN_AHEAD = 32
 _RUN_AHEAD_BYTES = 64 << 20
 # A list of results no larger than this is kept for the next call, and their memory with it.
@@ -130,6 +130,7 @@ class Executable:
         self._slow, self._unbounded = slow, unbounded
         self.launcher = self._new_launcher()
         self._use(self._reload())
+        self._footprint = self._measure_calls(self._loaded)
         # A Python function that a program calls may call the program again, in this thread or in
         # another one, so each running call of such a program has its own context.
         self._idle = [self._loaded]
@@ -197,7 +198,7 @@ class Executable:
         results = _VariantList(len(self.output_types))
         if self._asynchronous:
             if state.shares_memory:
-                state.in_flight.throttle(_RUN_AHEAD, loaded.footprint, _RUN_AHEAD_BYTES)
+                state.in_flight.throttle(_RUN_AHEAD, self._footprint, _RUN_AHEAD_BYTES)
             outputs = self._launch(loaded, arguments, results, pending, keep_alive)
         else:
             for program in pending:
@@ -214,7 +215,7 @@ class Executable:
                     raise
             outputs = self._wrap(results, None, bool(keep_alive), state)
             if self.launcher is not None and self._loaded is loaded:
-                self.launcher.ready = loaded.is_quick
+                self.launcher.ready = not loaded.slow
         for index in self.donate:
             buffers[index].delete("it was donated to a call")
         return outputs
@@ -226,6 +227,12 @@ class Executable:
             for types in (self.input_types, self.output_types)
         )
         return analysis.analyze_memory(self._vmfb, arguments, results)
+
+    def _measure_calls(self, loaded: LoadedProgram) -> int:
+        """The bytes that a call allocates at most."""
+        if loaded.temporaries is None:
+            return _RUN_AHEAD_BYTES // 2
+        return loaded.temporaries + _nbytes(self.output_types)
 
     def _given(self, array: np.ndarray[Any, Any]) -> Buffer:
         """A buffer of an array that the caller may change as soon as we return."""
@@ -251,11 +258,9 @@ class Executable:
     def _new_launcher(self) -> Launcher | None:
         if self._asynchronous or self.donate or not self.device.shares_memory:
             return None
-        results = self.output_types
-        nbytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in results)
-        keep = nbytes <= _KEPT_RESULTS_BYTES
+        keep = _nbytes(self.output_types) <= _KEPT_RESULTS_BYTES
         types = Buffer, _BufferView, _VariantList
-        return Launcher(*types, self.device, results, keep, _raise_failure, _owned)
+        return Launcher(*types, self.device, self.output_types, keep, _raise_failure, _owned)
 
     def _use(self, loaded: LoadedProgram) -> None:
         """Make later calls with this loaded program."""
@@ -322,7 +327,7 @@ class Executable:
         pace = loaded.pace if state.in_flight.idle else None
         started = time.monotonic()
         # Before the launch, since the program may read this memory immediately.
-        state.in_flight.add(semaphore, (arguments, results, keep_alive), loaded.footprint)
+        state.in_flight.add(semaphore, (arguments, results, keep_alive), self._footprint)
         try:
             loaded.call(arguments, results, keep_alive)
         except KeyboardInterrupt:
@@ -416,6 +421,10 @@ def _copy_of_argument(result: Buffer, state: DriverState) -> Buffer:
 
 def _freeze(types: Sequence[ArrayType]) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
     return tuple((tuple(entry.shape), np.dtype(entry.dtype)) for entry in types)
+
+
+def _nbytes(types: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> int:
+    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in types)
 
 
 def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callable[..., Any]:
