@@ -46,7 +46,8 @@ __all__ = [
 ]
 
 rt: Any = Deferred("iree.runtime")
-_binding: Any = Deferred("iree.runtime._binding")
+inside: Any = Deferred("gnomon.backends.iree.inside.runtime")
+leaks: Any = Deferred("gnomon_runtime.inside")
 
 # The drivers that compute in Python's memory.
 _HOST_DRIVERS = ("local-sync", "local-task")
@@ -365,18 +366,15 @@ _own_drivers: dict[str, Any] = {}
 
 
 def _driver(name: str) -> Any:
-    # nanobind reports, at exit, every object that a global variable of the user still holds.
-    _binding.disable_leak_checker()
+    leaks.silence_leak_reports()
     try:
         if name in _HOST_DRIVERS:
             rt.flags.parse_flags(*_HOST_FLAGS)
             return rt.get_driver(name)
-        # IREE keeps one driver of each name, but these are our own: another one may have been made
-        # without our Vulkan library, or before a fork, which does not copy threads.
         with ProcessState.lock:
             if name not in _own_drivers:
                 with interposed_loader() if name == "vulkan" else nullcontext():
-                    _own_drivers[name] = _binding.create_hal_driver(name)
+                    _own_drivers[name] = inside.create_driver(name)
                 _make_immortal(_own_drivers[name])
             return _own_drivers[name]
     except (OSError, RuntimeError, ValueError) as error:

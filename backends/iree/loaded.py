@@ -12,12 +12,12 @@ import iree.runtime as rt
 
 from gnomon._native import CallLock
 from gnomon.backends.errors import ExecutionError
-from gnomon.backends.iree import planned_memory
 from gnomon.backends.iree.blas import load_for
 from gnomon.backends.iree.buffer import execution_error
 from gnomon.backends.iree.device import DriverState, runtime_generation
 from gnomon.backends.iree.host import HostModule
 from gnomon.backends.iree.host_functions import read_table
+from gnomon.backends.iree.inside import planned_memory
 from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.reflection import MEMORY, STEPS
 from gnomon.backends.iree.scratch import loading_libraries
