@@ -18,9 +18,9 @@ from gnomon.backends.iree.device import DriverState, runtime_generation
 from gnomon.backends.iree.host import HostModule
 from gnomon.backends.iree.host_functions import read_table
 from gnomon.backends.iree.inside import planned_memory
+from gnomon.backends.iree.inside.libraries import loading_libraries
 from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.reflection import MEMORY, STEPS
-from gnomon.backends.iree.scratch import loading_libraries
 from gnomon.backends.iree.waiting import Pace
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.deferred import Deferred
