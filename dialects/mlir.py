@@ -1,17 +1,19 @@
 """The one module that names the package of the MLIR Python bindings.
 
 All other modules import ``ir``, ``func``, ``irdl``, ``passmanager`` and ``stablehlo`` from here, so
-that changing to another build of the bindings means changing this file only.
+that changing to another build of the bindings means changing this file only. The first use checks
+that the installed build has what gnomon uses.
 """
 
 from __future__ import annotations
 
 import atexit
 import importlib
+import operator
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,55 @@ __all__ = [
 ]
 
 _BINDINGS = "torch_mlir"
+_PACKAGE, _TESTED = "torch-mlir", "20261001"
+# What is used of the bindings besides what has been in every release of MLIR for years.
+_USED = (
+    (
+        ir,
+        (
+            "_globals._check_dialect_module_loaded",
+            "ConditionallySpeculatable",
+            "DynamicOpTrait",
+            "MemoryEffectsOpInterface",
+            "Module._CAPIPtr",
+        ),
+    ),
+    (irdl, ("load_dialects",)),
+    (func, ("FuncOp",)),
+    (passmanager, ("PassManager",)),
+    (
+        stablehlo,
+        (
+            "deserialize_portable_artifact",
+            "get_current_version",
+            "register_dialect",
+            "register_stablehlo_passes",
+            "serialize_portable_artifact_str",
+        ),
+    ),
+)
+
+
+def _missing(module: types.ModuleType, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        try:
+            operator.attrgetter(name)(module)
+        except (AttributeError, ImportError):
+            yield f"{module.__name__}.{name}"
+
+
+def _check_bindings() -> None:
+    """Refuse bindings without the interface that is used.
+
+    Raises:
+      ImportError: they are not installed, or lack something; the message says what to install.
+    """
+    missing = [name for module, names in _USED for name in _missing(module, names)]
+    if missing:
+        raise ImportError(
+            f"gnomon needs {', '.join(missing)}, which the installed {_PACKAGE} lacks: "
+            f"`pip install {_PACKAGE}=={_TESTED}` installs the version that it was tested with"
+        )
 
 
 # The dialects whose ops are built in Python; those of parsed programs are loaded by the parser.
@@ -89,6 +140,7 @@ def context() -> ir.Context:
 def _make_context() -> ir.Context:
     with _lock:
         if not _contexts:
+            _check_bindings()
             # By default a context loads all dialects that the bindings know, which takes 6 ms.
             made = ir.Context(load_on_create_dialects=[])
             for namespace in _BUILT:

@@ -9,17 +9,16 @@ from typing import Any
 import iree.runtime as rt
 import ml_dtypes
 import numpy as np
-from iree.runtime import _binding
 
 from gnomon.backends import profiling
 from gnomon.backends.errors import BufferDeletedError, ExecutionError, OutOfMemory
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, forks
 from gnomon.backends.iree.waiting import Pace, wait_for
 from gnomon.dialects.types import FLOAT8, SUB_BYTE, TensorType
+from gnomon_runtime.inside import silence_leak_reports
 from gnomon_runtime.memory import ELEMENT_TYPES, IMPORTED_USAGE_BIT, MEMORY_TYPE, OWNED_USAGE
 
-# nanobind reports, at exit, every object that a global variable of the user still holds.
-_binding.disable_leak_checker()
+silence_leak_reports()
 
 __all__ = [
     "IMPORTED_USAGE_BIT",

@@ -12,7 +12,6 @@ import functools
 import importlib.metadata
 import logging
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -39,6 +38,7 @@ from gnomon.backends.errors import (
     CompilerTimeout,
     CompilerUnavailable,
 )
+from gnomon.backends.iree.inside.versions import TESTED, check_version
 from gnomon.backends.iree.kernel_cache import Kernels, stop_helpers
 from gnomon.backends.iree.options import (
     EXECUTION_MODELS,
@@ -100,26 +100,24 @@ def compiler_version() -> str:
     """The version of the installed compiler, found without importing it.
 
     Raises:
-      CompilerUnavailable: the compiler is not installed.
+      CompilerUnavailable: the compiler is not installed, or of an untested version.
     """
     try:
-        return importlib.metadata.version("iree-base-compiler")
+        version = importlib.metadata.version("iree-base-compiler")
     except importlib.metadata.PackageNotFoundError:
         raise CompilerUnavailable(
             "compiling needs the package iree-base-compiler, which is not installed; "
-            "install it with `pip install iree-base-compiler`"
+            f"install it with `pip install 'iree-base-compiler=={TESTED}.*'`"
         ) from None
-
-
-_LOADED = re.compile(r'_load_module\("(\w+)"\)')
+    check_version("iree-base-compiler", version, CompilerUnavailable)
+    return version
 
 
 @functools.cache
 def _between_phases_digest() -> str:
     """A hash of our passes between the compiler's phases, which do not appear in its flags."""
-    worker = Path(__file__).with_name("worker.py")
-    loaded = sorted(set(_LOADED.findall(worker.read_text())))
-    files = [worker, *(worker.with_name(f"{name}.py") for name in loaded)]
+    folder = Path(__file__).parent
+    files = [folder / "worker.py", *sorted((folder / "inside").glob("*.py"))]
     return cache_key(*(file.read_bytes() for file in files))
 
 

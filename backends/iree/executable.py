@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import iree.runtime as rt
 import numpy as np
-from iree.runtime import _binding
 
 from gnomon._native import Launcher
 from gnomon.backends import profiling
@@ -23,6 +22,7 @@ from gnomon.backends.iree.buffer import (
     result_buffer,
 )
 from gnomon.backends.iree.device import Device, DriverState, cpu_device, runtime_generation
+from gnomon.backends.iree.inside.runtime import invoke_context, pack_arguments
 from gnomon.backends.iree.loaded import LoadedProgram
 from gnomon.backends.iree.waiting import wait_for
 from gnomon.dialects.callbacks import Callback
@@ -38,9 +38,9 @@ else:
 __all__ = ["ArrayType", "Executable"]
 
 # The most calls in flight on the thread pool, and the most memory that they may allocate, which
-# they do at the time of the call. Two calls are as fast as more: in chains of arrays of 100 kB, a
-# call takes 19 us with 2, 32 or more in flight. With 8 MB it takes 3 ms with up to 8 in flight, but
-# 5 ms with 32, which exceed the caches.
+# they do at the time of the call; a call of unknown memory counts as half of it. Two calls are as
+# fast as more: in chains of arrays of 100 kB, a call takes 19 us with 2, 32 or more in flight. With
+# 8 MB it takes 3 ms with up to 8 in flight, but 5 ms with 32, which exceed the caches.
 _RUN_AHEAD = 32
 _RUN_AHEAD_BYTES = 64 << 20
 # A list of results no larger than this is kept for the next call, and their memory with it.
@@ -48,23 +48,6 @@ _KEPT_RESULTS_BYTES = 4096
 
 _VariantList = rt.VmVariantList
 _BufferView = rt.HalBufferView
-
-# Makes the list of a call's arguments. This function of IREE's takes half the time of a list to
-# which views are added one by one (0.4 us for 3 arguments, 1.0 us for 21), but it is not public.
-_pack: Callable[..., Any]
-
-
-def _pack_one_by_one(_context: Any, views: tuple[Any, ...], _names: dict[str, Any]) -> Any:
-    arguments = _VariantList(len(views))
-    for view in views:
-        arguments.push_ref(view)
-    return arguments
-
-
-try:
-    _pack = _binding.ArgumentPacker(_binding._invoke_statics, None).pack
-except AttributeError:
-    _pack = _pack_one_by_one
 
 
 class ArrayType(Protocol):
@@ -130,6 +113,7 @@ class Executable:
         self._slow, self._unbounded = slow, unbounded
         self.launcher = self._new_launcher()
         self._use(self._reload())
+        self._footprint = self._measure_calls(self._loaded)
         # A Python function that a program calls may call the program again, in this thread or in
         # another one, so each running call of such a program has its own context.
         self._idle = [self._loaded]
@@ -197,7 +181,7 @@ class Executable:
         results = _VariantList(len(self.output_types))
         if self._asynchronous:
             if state.shares_memory:
-                state.in_flight.throttle(_RUN_AHEAD, loaded.footprint, _RUN_AHEAD_BYTES)
+                state.in_flight.throttle(_RUN_AHEAD, self._footprint, _RUN_AHEAD_BYTES)
             outputs = self._launch(loaded, arguments, results, pending, keep_alive)
         else:
             for program in pending:
@@ -214,7 +198,7 @@ class Executable:
                     raise
             outputs = self._wrap(results, None, bool(keep_alive), state)
             if self.launcher is not None and self._loaded is loaded:
-                self.launcher.ready = loaded.is_quick
+                self.launcher.ready = not loaded.slow
         for index in self.donate:
             buffers[index].delete("it was donated to a call")
         return outputs
@@ -226,6 +210,12 @@ class Executable:
             for types in (self.input_types, self.output_types)
         )
         return analysis.analyze_memory(self._vmfb, arguments, results)
+
+    def _measure_calls(self, loaded: LoadedProgram) -> int:
+        """The bytes that a call allocates at most."""
+        if loaded.temporaries is None:
+            return _RUN_AHEAD_BYTES // 2
+        return loaded.temporaries + _nbytes(self.output_types)
 
     def _given(self, array: np.ndarray[Any, Any]) -> Buffer:
         """A buffer of an array that the caller may change as soon as we return."""
@@ -251,18 +241,18 @@ class Executable:
     def _new_launcher(self) -> Launcher | None:
         if self._asynchronous or self.donate or not self.device.shares_memory:
             return None
-        results = self.output_types
-        nbytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in results)
-        keep = nbytes <= _KEPT_RESULTS_BYTES
+        keep = _nbytes(self.output_types) <= _KEPT_RESULTS_BYTES
         types = Buffer, _BufferView, _VariantList
-        return Launcher(*types, self.device, results, keep, _raise_failure, _owned)
+        return Launcher(*types, self.device, self.output_types, keep, _raise_failure, _owned)
 
     def _use(self, loaded: LoadedProgram) -> None:
         """Make later calls with this loaded program."""
         self._loaded = loaded
         if self.launcher is not None and loaded.host is None and loaded.function is not None:
-            context = _binding.InvokeContext(loaded.state.device)
-            self.launcher.bind(_pack, context, loaded.context.invoke, loaded.function, loaded)
+            context = invoke_context(loaded.state.device)
+            self.launcher.bind(
+                pack_arguments, context, loaded.context.invoke, loaded.function, loaded
+            )
 
     def _abandon(self, loaded: LoadedProgram) -> None:
         """Leave the loaded program to an interrupted call, which continues to run."""
@@ -322,7 +312,7 @@ class Executable:
         pace = loaded.pace if state.in_flight.idle else None
         started = time.monotonic()
         # Before the launch, since the program may read this memory immediately.
-        state.in_flight.add(semaphore, (arguments, results, keep_alive), loaded.footprint)
+        state.in_flight.add(semaphore, (arguments, results, keep_alive), self._footprint)
         try:
             loaded.call(arguments, results, keep_alive)
         except KeyboardInterrupt:
@@ -416,6 +406,10 @@ def _copy_of_argument(result: Buffer, state: DriverState) -> Buffer:
 
 def _freeze(types: Sequence[ArrayType]) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
     return tuple((tuple(entry.shape), np.dtype(entry.dtype)) for entry in types)
+
+
+def _nbytes(types: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> int:
+    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in types)
 
 
 def _record_run(recorder: profiling.Recorder, run: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from gnomon.backends.cache import ExecutableCache, cache_key
 from gnomon.backends.errors import CompilerUnavailable
-from gnomon.backends.iree.kernels import pack, unpack
+from gnomon.backends.iree.inside.kernels import pack, unpack
 from gnomon.backends.iree.options import available_cores
 from gnomon.backends.iree.process import CompilerProcess, ProcessDiedError, ProcessTimeoutError
 from gnomon.backends.progress import report

@@ -1,4 +1,4 @@
-"""Programs in IREE's virtual machine, called under a lock, and measured by their first calls."""
+"""Programs in IREE's virtual machine, called under a lock, and timed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from gnomon.backends.iree.buffer import execution_error
 from gnomon.backends.iree.device import DriverState, runtime_generation
 from gnomon.backends.iree.host import HostModule
 from gnomon.backends.iree.host_functions import read_table
+from gnomon.backends.iree.inside import planned_memory
+from gnomon.backends.iree.inside.libraries import loading_libraries
 from gnomon.backends.iree.interrupts import run_interruptibly
-from gnomon.backends.iree.reflection import STEPS
-from gnomon.backends.iree.scratch import loading_libraries
+from gnomon.backends.iree.reflection import MEMORY, STEPS
 from gnomon.backends.iree.waiting import Pace
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.deferred import Deferred
@@ -31,8 +32,6 @@ stepped: Any = Deferred("gnomon.backends.iree.stepped")
 
 # After a call that took this long, the next one runs so that an interrupt can end it.
 _SLOW_S = 0.02
-# The memory of a call is the minimum over this many calls, since other threads allocate meanwhile.
-_MEASURED_CALLS = 3
 
 
 class LoadedProgram:
@@ -43,16 +42,15 @@ class LoadedProgram:
       function: the function to invoke, or None if Python runs steps of it.
       context: the context in which to invoke it.
       invoke: runs it on a list of arguments, and fills a list of results.
-      footprint: the bytes that a call allocates, as far as measured.
+      temporaries: the bytes that a call allocates at most besides its results; None if that depends
+        on the arguments.
       pace: how long a call takes that no other program delays; None if its loops may take any time.
-      unmeasured: the number of calls left in which to measure that.
       slow: whether the next call is expected to take long.
       unbounded: whether any call may take long.
     """
 
     __slots__ = (
         "context",
-        "footprint",
         "function",
         "generation",
         "host",
@@ -61,8 +59,8 @@ class LoadedProgram:
         "pace",
         "slow",
         "state",
+        "temporaries",
         "unbounded",
-        "unmeasured",
     )
 
     invoke: Callable[[Any, Any], None]
@@ -81,12 +79,12 @@ class LoadedProgram:
         self.generation = runtime_generation()
         # IREE does not allow concurrent calls of one context.
         self.lock = CallLock()
-        self.footprint = 0
         self.pace = None if unbounded else Pace()
-        self.unmeasured = _MEASURED_CALLS
+        state.activate()
         if state.shares_memory:
             load_for(vmfb)
-        state.activate()
+            # Arrays of the sizes of other programs may never be needed again.
+            state.allocator.trim()
         try:
             module = rt.VmModule.copy_buffer(state.instance, vmfb)
             function = module.lookup_function("main")
@@ -105,6 +103,8 @@ class LoadedProgram:
                 f"else, with the functions {sorted(module.function_names)}"
             )
         self.context = context
+        planned = function.reflection.get(MEMORY)
+        self.temporaries = None if planned is None else planned_memory.read(planned).temporaries
         self.function = None
         if STEPS not in function.reflection:
             self.function = function
@@ -114,11 +114,6 @@ class LoadedProgram:
             steps = stepped.read_steps(function)
             self.invoke = stepped.Stepper(steps, module, context, calls, state)
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether the next call needs neither measuring nor care for interrupts."""
-        return not (self.slow or self.unmeasured)
-
     def call(self, arguments: Any, results: Any, keep_alive: object) -> None:
         """Run the program; in the main thread, an interrupt ends a call expected to take long.
 
@@ -127,31 +122,13 @@ class LoadedProgram:
           keep_alive: the memory that it reads, since it continues to run after an interrupt.
         """
         if self.slow and threading.current_thread() is threading.main_thread():
-            run_interruptibly(lambda: self._call_measured(arguments, results, keep_alive))
+            run_interruptibly(lambda: self._call_timed(arguments, results, keep_alive))
         else:
-            self._call_measured(arguments, results, keep_alive)
+            self._call_timed(arguments, results, keep_alive)
 
-    def _call_measured(self, arguments: Any, results: Any, _keep_alive: object) -> None:
+    def _call_timed(self, arguments: Any, results: Any, _keep_alive: object) -> None:
         with self.lock:
             self.state.activate()
             started = time.perf_counter()
-            if self.unmeasured:
-                _invoke_measured(self, arguments, results)
-            else:
-                self.invoke(arguments, results)
+            self.invoke(arguments, results)
             self.slow = self.unbounded or time.perf_counter() - started > _SLOW_S
-
-
-def _invoke_measured(loaded: LoadedProgram, arguments: Any, results: Any) -> None:
-    """Run a program and record the memory that it allocates."""
-    state = loaded.state
-    if not state.shares_memory:
-        loaded.unmeasured = 0
-        loaded.invoke(arguments, results)
-        return
-    before = state.allocated_bytes()
-    loaded.invoke(arguments, results)
-    allocated = state.allocated_bytes() - before
-    first = loaded.unmeasured == _MEASURED_CALLS
-    loaded.footprint = allocated if first else min(allocated, loaded.footprint)
-    loaded.unmeasured -= 1

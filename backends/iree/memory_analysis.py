@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import iree.runtime as rt
 
-from gnomon.backends.iree.planned_memory import read
+from gnomon.backends.iree.inside.planned_memory import read
 from gnomon.backends.iree.reflection import MEMORY
 from gnomon.backends.memory import MemoryAnalysis
 from gnomon.dialects.types import TensorType

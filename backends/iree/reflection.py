@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gnomon.backends.iree.planned_memory import KEY
+from gnomon.backends.iree.inside.planned_memory import KEY
 
 __all__ = ["HOST", "MEMORY", "STEPS"]
 

@@ -11,7 +11,6 @@ first, the lock is gone and the folder stays; the next process that needs a fold
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import functools
 import mmap
@@ -20,9 +19,7 @@ import re
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
-from typing import Any
 
 from gnomon._native import remove_folder_at_exit
 from gnomon.backends.cache import cache_directory, is_private
@@ -32,21 +29,18 @@ if sys.platform != "win32":
     import fcntl
 
 __all__ = [
-    "loading_libraries",
     "make_private_folder",
     "make_scratch_folder",
     "remove_orphans",
+    "restore",
     "scratch_folder",
     "temporary_folder",
 ]
 
 # A folder must have room for this much, which is more than nearly every program needs.
 _PROBE_BYTES = 1 << 20
-_LIBRARY_PREFIX = "iree_dylib_"
 # The name of a process's folder: the id of the process, and random characters.
 _OF_PROCESS = re.compile(r"gnomon-\d+-\w+")
-
-_lock = threading.RLock()
 
 
 def _candidates() -> Iterator[str]:
@@ -169,7 +163,7 @@ def remove_orphans(parent: str) -> None:
 
 def make_scratch_folder() -> str:
     """Make a private folder in `scratch_folder`, which the caller must remove."""
-    _restore(scratch_folder())
+    restore(scratch_folder())
     return tempfile.mkdtemp(dir=scratch_folder())
 
 
@@ -183,60 +177,7 @@ def temporary_folder() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# The C library and IREE keep pointers into it.
-_assignment: Any = None
-_has_loaded_a_library = False
-
-
-@contextlib.contextmanager
-def _redirected() -> Iterator[None]:
-    """Set `TMPDIR` to `scratch_folder` for IREE, which reads it once, for its first library.
-
-    Python's own view of the environment does not change.
-    """
-    global _assignment  # noqa: PLW0603 - kept alive for ever
-    if _has_loaded_a_library:
-        yield
-        return
-    if _assignment is None:
-        _assignment = ctypes.create_string_buffer(b"TMPDIR=" + os.fsencode(scratch_folder()))
-    ctypes.CDLL(None).putenv(_assignment)
-    try:
-        yield
-    finally:
-        given = os.environ.get("TMPDIR")
-        if given is None:
-            os.unsetenv("TMPDIR")
-        else:
-            os.putenv("TMPDIR", given)
-
-
-@contextlib.contextmanager
-def loading_libraries() -> Iterator[None]:
-    """A context in which IREE loads libraries without leaving files or descriptors.
-
-    IREE 3.13 writes a library to a file with an unused descriptor, and never releases either.
-    """
-    global _has_loaded_a_library  # noqa: PLW0603 - IREE settles its folder once for the process
-    if not sys.platform.startswith("linux"):
-        yield
-        return
-    with _lock:
-        folder = scratch_folder()
-        _restore(folder)
-        try:
-            with _redirected():
-                yield
-        finally:
-            for name in os.listdir(folder):
-                if name.startswith(_LIBRARY_PREFIX):
-                    os.unlink(os.path.join(folder, name))
-                    # Some programs have no library: those of GPUs, or that return an argument.
-                    _has_loaded_a_library = True
-            _close_descriptors_of(os.path.join(folder, _LIBRARY_PREFIX))
-
-
-def _restore(folder: str) -> None:
+def restore(folder: str) -> None:
     """Make sure that the folder exists and is private; the process that made it may have ended."""
     while not os.path.exists(folder):
         with contextlib.suppress(FileExistsError):
@@ -244,19 +185,3 @@ def _restore(folder: str) -> None:
             _take(folder)
     if not is_private(folder):
         raise BackendUnavailable(f"the temporary folder {folder} is accessible to other users")
-
-
-def _close_descriptors_of(prefix: str) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/self/fd/{name}").startswith(prefix):
-                os.close(int(name))
-
-
-def _after_fork_in_child() -> None:
-    global _lock  # noqa: PLW0603 - another thread may have held it
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

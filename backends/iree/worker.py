@@ -33,13 +33,12 @@ import signal
 import struct
 import sys
 import threading
-import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from gnomon.backends.iree.compiler_ir import CompilerIR
+    from gnomon.backends.iree.inside.compiler_ir import CompilerIR
 
 __all__ = [
     "ALLOCATE_AT_THE_CALL",
@@ -117,7 +116,7 @@ def _exit_with_parent(requests: int) -> None:
 def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     """A session of the compiler with flags, and access to its programs; None for wrong flags."""
     # The import works only after the handshake, which sets `sys.path`.
-    from iree.compiler.api import Session, ctypes_dl  # noqa: PLC0415
+    from iree.compiler.api import Session  # noqa: PLC0415
 
     session = Session()
     try:
@@ -125,9 +124,9 @@ def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     except ValueError as error:
         print(error, file=sys.stderr, flush=True)
         return None
-    ir: CompilerIR = _load_module("compiler_ir").CompilerIR(
-        ctypes_dl._dylib, session._session_p, ctypes.CDLL(str(_setup["native"]))
-    )
+    library, handle = _inside("session").handles(session)
+    native = ctypes.CDLL(str(_setup["native"]))
+    ir: CompilerIR = _inside("compiler_ir").CompilerIR(library, handle, native)
     ir.set_threads(False)
     return session, ir
 
@@ -171,7 +170,7 @@ def _run_phases(ir: CompilerIR, invocation: Any, first: bytes, last: bytes) -> N
 
 
 def _run_passes(ir: CompilerIR, invocation: Any, pipeline: bytes) -> None:
-    if not ir.run_passes(invocation._inv_p, pipeline):
+    if not ir.run_passes(invocation, pipeline):
         raise _StageError("compile")
 
 
@@ -199,36 +198,36 @@ def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> _Facts
     """
     # Without their bodies, equal kernels would no longer be seen to be equal.
     _run_passes(ir, invocation, b"iree-flow-deduplicate-executables")
-    with ir.module_of(invocation._inv_p) as module:
-        bodies = _load_module("kernel_bodies").Bodies(ir, module)
+    with ir.module_of(invocation) as module:
+        bodies = _inside("kernel_bodies").Bodies(ir, module)
     with contextlib.closing(bodies):
         _run_phases(ir, invocation, _START, _KERNELS_FORMED)
-        with ir.module_of(invocation._inv_p) as module:
-            _load_module("barriers").drop(ir, module)
+        with ir.module_of(invocation) as module:
+            _inside("barriers").drop(ir, module)
         # Barriers kept equal values apart. If these were merged only later, they would share a
         # buffer that `in_place` did not see.
         _run_passes(ir, invocation, b"cse")
-        with ir.module_of(invocation._inv_p) as module:
+        with ir.module_of(invocation) as module:
             with _stage("in-place"):
-                _load_module("in_place").copy_updated_buffers(ir, module)
-            _load_module("cloned_kernels").separate_results(ir, module)
-            _load_module("stored_bools").separate_bytes(ir, module)
+                _inside("in_place").copy_updated_buffers(ir, module)
+            _inside("cloned_kernels").separate_results(ir, module)
+            _inside("stored_bools").separate_bytes(ir, module)
             count = _count_kernels(ir, module)
             host_control = _has_host_control(ir, module)
             if host_control:
-                _load_module("host_reads").wait_for_carries(ir, module)
+                _inside("host_reads").wait_for_carries(ir, module)
         if count < _KERNELS_TO_PART:
             own.discard(KERNELS_APART)
         elif KERNELS_APART in own:
             tell({"announced": count})
         _run_phases(ir, invocation, _KERNELS_FORMED, _MEMORY_PLANNED)
-        with ir.module_of(invocation._inv_p) as module:
+        with ir.module_of(invocation) as module:
             if host_control:
                 with _stage("memory"):
-                    _load_module("written_memory").check(ir, module)
+                    _inside("written_memory").check(ir, module)
             if ALLOCATE_AT_THE_CALL in own:
-                _load_module("allocations").allocate_at_the_call(ir, module)
-            _load_module("planned_memory").record(ir, module)
+                _inside("allocations").allocate_at_the_call(ir, module)
+            _inside("planned_memory").record(ir, module)
             with _stage("bodies"):
                 bodies.put_back(module)
     if bodies.count:
@@ -249,16 +248,16 @@ def _generate(
         after = _TARGETS_PHASE if objects else _SOURCES_PHASE
     if CHECK_PARTIAL_RESULTS in own:
         _run_phases(ir, invocation, after, _CONFIGURED_PHASE)
-        with _stage("reductions"), ir.module_of(invocation._inv_p) as module:
-            _load_module("partial_results").check(ir, module)
+        with _stage("reductions"), ir.module_of(invocation) as module:
+            _inside("partial_results").check(ir, module)
         after = _CONFIGURED_PHASE
     # Kernels that were compiled separately had several processes instead of threads.
     ir.set_threads(not objects and facts.kernels >= _KERNELS_FOR_THREADS)
     try:
         if facts.host_control:
             _run_phases(ir, invocation, after, _HOST_CODE_PHASE)
-            with ir.module_of(invocation._inv_p) as module:
-                _load_module("passed_references").copy_passed(ir, module)
+            with ir.module_of(invocation) as module:
+                _inside("passed_references").copy_passed(ir, module)
             after = _HOST_CODE_PHASE
         _run_phases(ir, invocation, after, _END)
     finally:
@@ -268,9 +267,9 @@ def _generate(
 
 def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _Ask) -> list[Path]:
     """Replace the kernels of a program by separately compiled ones; the files of their objects."""
-    kernels_module = _load_module("kernels")
+    kernels_module = _inside("kernels")
     try:
-        with ir.module_of(invocation._inv_p) as module:
+        with ir.module_of(invocation) as module:
             kernels = kernels_module.split(ir, module)
     except kernels_module.UnknownFormError as error:
         print(f"warning: {error}", file=sys.stderr, flush=True)
@@ -287,7 +286,7 @@ def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _
         return []
     of_text = dict(zip(texts, cast(list[Any], header["places"]), strict=True))
     places = [tuple(of_text[kernel.text]) for kernel in kernels]
-    with ir.module_of(invocation._inv_p) as module:
+    with ir.module_of(invocation) as module:
         paths: list[Path] = kernels_module.assemble(
             ir, kernels, places, kernels_module.unpack(payload), Path(os.environ["TMPDIR"])
         )
@@ -296,7 +295,7 @@ def _with_compiled_kernels(ir: CompilerIR, session: Any, invocation: Any, ask: _
 
 def _compile_batch(ir: CompilerIR, session: Any, name: str, texts: bytes) -> _Message:
     """Compile a batch of kernels."""
-    kernels_module = _load_module("kernels")
+    kernels_module = _inside("kernels")
     batch = kernels_module.compile_batch(
         ir,
         session,
@@ -333,9 +332,10 @@ def _other_compiler(name: str) -> _Server:
 
 
 @functools.cache
-def _load_module(name: str) -> Any:
-    """A module of this folder, loaded by its path, since importing gnomon would be slow."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+def _inside(name: str) -> Any:
+    """A module of ``inside``, loaded by its path, since importing gnomon would be slow."""
+    path = Path(__file__).with_name("inside") / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -374,21 +374,6 @@ def _count_kernels(ir: CompilerIR, module: int) -> int:
     )
 
 
-def _leave_out_bindings() -> None:
-    """Let ``iree.compiler.api`` be imported without the packages that contain it.
-
-    They import MLIR's bindings and NumPy, which `compiler_ir` replaces: 160 of the 240 ms of
-    processor time that the start of this process takes.
-    """
-    for name in ("iree.compiler", "iree.compiler._mlir_libs"):
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.submodule_search_locations is not None:
-            package = types.ModuleType(name)
-            package.__spec__ = spec
-            package.__path__ = list(spec.submodule_search_locations)
-            sys.modules[name] = package
-
-
 def _rename_temporary_folder() -> None:
     """Give the temporary folder a name without special characters for the linker.
 
@@ -422,12 +407,7 @@ def main() -> None:
     if _setup.get("serve"):
         serve = _other_compiler(str(_setup["serve"]))
     else:
-        _leave_out_bindings()
-        from iree.compiler import api  # noqa: PLC0415
-
-        process_flags = cast(list[str], _setup["process_flags"])
-        if process_flags:
-            api._initializeGlobalCL("gnomon", *process_flags)
+        _inside("session").start(cast(list[str], _setup["process_flags"]))
     write_frame(replies, {"ready": True})
 
     def tell(header: dict[str, object], payload: bytes = b"") -> None:

@@ -4,7 +4,6 @@
 #include "equality.h"
 #include "exit.h"
 #include "readable.h"
-#include "uncleared_memory.h"
 
 #include <nanobind/nanobind.h>
 
@@ -210,16 +209,6 @@ abort the process.)");
         "remove_folder_at_exit", [](nb::bytes folder) { remove_folder_at_exit(folder.c_str()); },
         "folder"_a,
         "Removes a folder after all exit handlers have run; a forked child does not remove it.");
-    m.def(
-        "leave_memory_uncleared",
-        [](std::uintptr_t address, std::size_t least) {
-            return leave_memory_uncleared(reinterpret_cast<const void *>(address), least);
-        },
-        "address"_a, "least"_a,
-        R"(Makes a library get buffers of `least` bytes or more from malloc where it calls calloc.
-
-Only the first page is cleared. The library is the one that contains the address. Returns whether
-its calls of calloc could be redirected; this works only for ELF libraries on 64-bit Linux.)");
     m.def(
         "count_staging", [](int change) { Dispatcher::staging += change; }, "change"_a,
         "Changes the number of traces in progress, in all threads, that stage all ops.");

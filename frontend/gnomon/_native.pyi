@@ -86,9 +86,6 @@ class Readable:
 def remove_folder_at_exit(folder: bytes) -> None:
     """Removes a folder after all exit handlers have run; a forked child does not remove it."""
 
-def leave_memory_uncleared(address: int, least: int) -> bool:
-    """Makes the library at an address get ``least`` bytes or more from malloc, not calloc."""
-
 def count_staging(change: int) -> None:
     """Changes the number of traces in progress, in all threads, that stage all ops."""
 

@@ -14,13 +14,12 @@ from typing import Any, ClassVar
 
 import iree.runtime as rt
 import numpy as np
-from iree.runtime import _binding
 
 from gnomon_runtime.errors import MissingModuleError, ProgramError
+from gnomon_runtime.inside import silence_leak_reports
 from gnomon_runtime.memory import ELEMENT_TYPES, IMPORTED_USAGE_BIT, MEMORY_TYPE, OWNED_USAGE
 
-# nanobind reports, at exit, every object that a global variable of the user still holds.
-_binding.disable_leak_checker()
+silence_leak_reports()
 
 __all__ = ["Array", "DeletedArrayError", "Device", "device_of", "forks"]
 

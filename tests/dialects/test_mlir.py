@@ -73,3 +73,35 @@ def test_a_forked_process_stays_in_the_context() -> None:
     run = [sys.executable, "-W", "ignore", "-c", _FORK]
     ended = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+OTHER_BINDINGS = """
+import sys
+import torch_mlir._mlir_libs._stablehlo as stablehlo
+import torch_mlir.ir
+{change}
+import gnomon
+try:
+    gnomon.jit(lambda x: x + 1).lower(1.0)
+except ImportError as error:
+    print(error)
+"""
+ADVICE = "`pip install torch-mlir==20261001` installs the version that it was tested with"
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ("del torch_mlir.ir.DynamicOpTrait", "torch_mlir.ir.DynamicOpTrait"),
+        (
+            "del stablehlo.get_current_version, stablehlo.register_dialect",
+            "torch_mlir._mlir_libs._stablehlo.get_current_version, "
+            "torch_mlir._mlir_libs._stablehlo.register_dialect",
+        ),
+        ("sys.modules['torch_mlir.dialects.func'] = None", "torch_mlir.dialects.func.FuncOp"),
+    ],
+)
+def test_bindings_that_lack_something_are_refused(change: str, missing: str) -> None:
+    command = [sys.executable, "-c", OTHER_BINDINGS.format(change=change)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert output == f"gnomon needs {missing}, which the installed torch-mlir lacks: {ADVICE}\n"

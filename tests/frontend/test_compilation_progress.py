@@ -10,8 +10,8 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon.backends.cache import ExecutableCache
+from gnomon.backends.iree.inside.kernels import pack
 from gnomon.backends.iree.kernel_cache import Kernels
-from gnomon.backends.iree.kernels import pack
 from gnomon.backends.progress import listening, report
 from gnomon.tools.driver.progress import progress
 

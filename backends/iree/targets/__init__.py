@@ -8,7 +8,6 @@ from __future__ import annotations
 from gnomon.backends.iree.targets.lookup import TARGETS, find_target, target_names
 from gnomon.backends.iree.targets.machine import (
     Linker,
-    bundled_linker,
     bundled_linker_script,
     find_linker,
     host_fingerprint,
@@ -35,7 +34,6 @@ __all__ = [
     "Flag",
     "Linker",
     "Target",
-    "bundled_linker",
     "bundled_linker_script",
     "find_linker",
     "find_target",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import os
 import platform
 import shutil
@@ -13,11 +12,11 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from gnomon.backends.iree.inside.linker import bundled_linker
 from gnomon.backends.iree.targets.model import Flag, Target
 
 __all__ = [
     "Linker",
-    "bundled_linker",
     "bundled_linker_script",
     "find_linker",
     "host_fingerprint",
@@ -80,16 +79,6 @@ def linking_flags(target: Target) -> tuple[Flag, ...]:
     if linker is None:
         return ()
     return (Flag(f"--iree-llvmcpu-wasm-linker-path={linker}", "the one in the compiler's package"),)
-
-
-def bundled_linker() -> Path | None:
-    """The linker in the compiler's package."""
-    specification = importlib.util.find_spec("iree.compiler")
-    for folder in (specification and specification.submodule_search_locations) or ():
-        path = Path(folder) / "_mlir_libs" / "iree-lld"
-        if path.exists():
-            return path
-    return None
 
 
 def bundled_linker_script(linker: Path) -> Path:

@@ -30,10 +30,10 @@ from gnomon.backends.iree.compiler import (
     prestart_if_nothing_is_cached,
     shutdown,
 )
+from gnomon.backends.iree.inside.linker import bundled_linker
 from gnomon.backends.iree.options import ProgramCost, choose_options
 from gnomon.backends.iree.targets import (
     TARGETS,
-    bundled_linker,
     bundled_linker_script,
     find_linker,
 )

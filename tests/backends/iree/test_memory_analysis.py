@@ -36,6 +36,7 @@ def allocated_by(function: Callable[..., Any], *arguments: Any) -> int:
     gn.block_until_ready(compiled(*given))
     amounts = []
     for _ in range(3):
+        state.free_memory()
         before = _ever_allocated(state)
         gn.block_until_ready(compiled(*given))
         amounts.append(_ever_allocated(state) - before)

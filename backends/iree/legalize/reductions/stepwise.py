@@ -108,7 +108,7 @@ LEGALIZATIONS = (
         kind=Kind.MISCOMPILED,
         doc="reduce several dimensions of computed arrays one after the other",
         upstream="IREE 3.13 loses the partial results of subgroups if there are more of them than "
-        "lanes; `backends/iree/partial_results.py` refuses such a program",
+        "lanes; `backends/iree/inside/partial_results.py` refuses such a program",
         texts=("lost_partial_sums_on_cuda",),
         reproducer="a sum of f32[64,256,3] and a broadcast f32[64,256] has a kernel of three "
         "subgroups with one lane each",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gnomon.backends.iree import host_reads
-from tests.backends.iree.test_in_place_pass import T, function, kernel, loop, parsed
+from gnomon.backends.iree.inside import host_reads
+from tests.backends.iree.inside.test_in_place_pass import T, function, kernel, loop, parsed
 
 LITERAL = f"%l = arith.constant dense<1.0> : {T}"
 

@@ -198,21 +198,22 @@ class CompilerIR:
         self.c("ireeCompilerInvocationSetCompileToPhase")(handle, last)
         if not invocation.execute():
             return False
-        with self.module_of(handle) as module:
+        with self.module_of(invocation) as module:
             return bool(self.c("mlirOperationVerify")(module))
 
-    def run_passes(self, invocation: int, pipeline: bytes) -> bool:
+    def run_passes(self, invocation: Any, pipeline: bytes) -> bool:
         """Run passes on the module of an invocation; False if one fails."""
-        return bool(self.c("ireeCompilerInvocationRunPassPipeline")(invocation, pipeline))
+        return bool(self.c("ireeCompilerInvocationRunPassPipeline")(invocation._inv_p, pipeline))
 
     @contextlib.contextmanager
-    def module_of(self, invocation: int) -> Iterator[int]:
+    def module_of(self, invocation: Any) -> Iterator[int]:
         """Take the module of an invocation, and give it back afterwards."""
-        module = self.c("ireeCompilerInvocationExportStealModule")(invocation)
+        handle = invocation._inv_p
+        module = self.c("ireeCompilerInvocationExportStealModule")(handle)
         try:
             yield module
         finally:
-            if not self.c("ireeCompilerInvocationImportStealModule")(invocation, module):
+            if not self.c("ireeCompilerInvocationImportStealModule")(handle, module):
                 raise RuntimeError("the compiler does not take back its own module")
 
     # ---------------------------------------------------------------------------------- reading

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gnomon.backends.iree import written_memory
-from tests.backends.iree.test_in_place_pass import parsed
+from gnomon.backends.iree.inside import written_memory
+from tests.backends.iree.inside.test_in_place_pass import parsed
 
 R = "!stream.resource<external>"
 PROGRAM = f"""

@@ -7,11 +7,12 @@ import ctypes
 from collections.abc import Iterator
 
 import pytest
-from iree.compiler.api import Output, Session, Source, ctypes_dl
+from iree.compiler.api import Output, Session, Source
 
 from gnomon import _native
-from gnomon.backends.iree.compiler_ir import CompilerIR
-from gnomon.backends.iree.in_place import copy_updated_buffers
+from gnomon.backends.iree.inside.compiler_ir import CompilerIR
+from gnomon.backends.iree.inside.in_place import copy_updated_buffers
+from gnomon.backends.iree.inside.session import handles
 
 T, U = "tensor<8xf32>", "tensor<2xf32>"
 RAMP = [float(i) for i in range(8)]
@@ -54,10 +55,10 @@ def function(*lines: str, results: str = "%y") -> str:
 def parsed(text: str) -> Iterator[tuple[CompilerIR, int, object]]:
     session = Session()
     with session, session.invocation() as invocation:
-        ir = CompilerIR(ctypes_dl._dylib, session._session_p, ctypes.CDLL(_native.__file__))
+        ir = CompilerIR(*handles(session), ctypes.CDLL(_native.__file__))
         invocation.enable_console_diagnostics()
         assert invocation.parse_source(Source.wrap_buffer(session, text.encode()))
-        with ir.module_of(invocation._inv_p) as module:
+        with ir.module_of(invocation) as module:
             yield ir, module, invocation
         output = Output.open_membuffer()
         invocation.output_ir(output)

@@ -20,7 +20,7 @@ from gnomon.backends.iree import kernel_cache
 from gnomon.backends.iree.backend import iree_backend
 from gnomon.backends.iree.blas import has_products
 from gnomon.backends.iree.compiler import CompileOptions, compile_flags, shutdown
-from gnomon.backends.iree.kernels import pack, unpack
+from gnomon.backends.iree.inside.kernels import pack, unpack
 from gnomon.backends.iree.legalize import library_products
 from gnomon.backends.iree.targets import find_linker, find_target
 from gnomon.backends.iree.worker import KERNELS_APART
@@ -299,10 +299,10 @@ def test_kernels_that_do_not_link_are_compiled_with_their_program(
 def test_processes_share_kernels(folder: Path) -> None:
     code = (
         "import sys, numpy as np, gnomon\n"
-        "from tests.backends.iree.test_kernels import arguments, step_of, values_of\n"
+        "from tests.backends.iree.inside.test_kernels import arguments, step_of, values_of\n"
         "print(b''.join(v.tobytes() for v in values_of(step_of('tt'), *arguments())).hex())\n"
     )
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     running = [
         subprocess.Popen(

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gnomon.backends.iree.compiler_ir import CompilerIR
+    from gnomon.backends.iree.inside.compiler_ir import CompilerIR
 
 __all__ = ["separate_bytes"]
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gnomon.backends.iree.compiler_ir import CompilerIR
+    from gnomon.backends.iree.inside.compiler_ir import CompilerIR
 
 __all__ = ["wait_for_carries"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gnomon.backends.iree.compiler import compile_flags
+from gnomon.backends.iree.inside.partial_results import loses_partial_results
 from gnomon.backends.iree.options import CompileOptions
-from gnomon.backends.iree.partial_results import loses_partial_results
 from gnomon.backends.iree.targets import find_target
 from gnomon.backends.iree.worker import CHECK_PARTIAL_RESULTS
 

@@ -1,4 +1,4 @@
-"""Memory of IREE's arrays that is not cleared before kernels write it."""
+"""Memory of freed arrays that IREE's allocator keeps for later ones."""
 
 from __future__ import annotations
 
@@ -13,50 +13,44 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon._native import leave_memory_uncleared
 
-N = 1 << 17
-X = np.linspace(-3, 3, N, dtype=np.float32)
-SQUARE = X[: 300 * 300].reshape(300, 300)
+SQUARE = np.linspace(-3, 3, 300 * 300, dtype=np.float32).reshape(300, 300)
+X = SQUARE.ravel()
 ROWS = np.arange(0, 300, 7, dtype=np.int32)
 
-# Allocations of a process that does nothing else, so that each takes the memory of the one before.
-REUSE = """
-import sys
+# The bytes that IREE has allocated and not freed, in a process that does nothing else.
+LIVE = """
 import numpy as np
-from gnomon.backends.iree.buffer import MEMORY_TYPE, OWNED_USAGE
+import gnomon as gn
 from gnomon.backends.iree.driver import driver_state
 
-allocator = driver_state("local-sync").allocator
-for nbytes in map(int, sys.argv[1:]):
-    for _ in range(2):
-        buffer = allocator.allocate_buffer(MEMORY_TYPE, OWNED_USAGE, nbytes)
-        view = np.ndarray(nbytes, np.uint8, buffer.map())
-        print(np.count_nonzero(view == 171))
-        view[:] = 171
-        del view, buffer
+states = [driver_state(name) for name in ("local-sync", "local-task")]
+
+def live():
+    figures = [state.allocator.statistics for state in states]
+    return sum(f["device_bytes_allocated"] - f["device_bytes_freed"] for f in figures)
+
+x = gn.device_put(np.ones(1 << 22, np.float32))
+double, half = gn.jit(lambda x: x * 2), gn.jit(lambda x: x / 2)
+gn.block_until_ready(double(x))
+print(live())
+for _ in range(3):
+    gn.block_until_ready(double(x))
+print(live())
+half.lower(x).compile()(x).block_until_ready()
+print(live())
+for state in states:
+    state.free_memory()
+print(live())
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs ELF files")
-def test_only_large_buffers_keep_what_was_in_memory() -> None:
-    small, large = 1 << 16, 1 << 20
-    command = [sys.executable, "-c", REUSE, str(small), str(large)]
-    counts = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    first_small, second_small, _, second_large = map(int, counts.split())
-    assert (first_small, second_small) == (0, 0)
-    # No more than the first pages, which have the buffer's description, is overwritten.
-    assert large - 8192 <= second_large < large
-
-
-def test_an_address_outside_of_libraries() -> None:
-    assert not leave_memory_uncleared(0, 1 << 18)
-
-
-def _spoil_free_memory() -> None:
-    """Fill memory with nan, and free it."""
-    junk = [np.full(1 << size, 255, np.uint8) for size in range(18, 24) for _ in range(4)]
-    del junk
+def test_a_freed_array_is_kept_for_one_of_its_size() -> None:
+    """Until a program is loaded, or `free_memory` is called."""
+    command = [sys.executable, "-c", LIVE]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    array = 4 << 22
+    assert list(map(int, output.split())) == [array, array, array, 0]
 
 
 PROGRAMS: dict[str, Callable[..., Any]] = {
@@ -87,13 +81,13 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 @pytest.mark.sampled(0.15)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_do_not_depend_on_what_was_in_memory(name: str) -> None:
-    """Results and temporary values of more than 256 KiB, some of which kernels write in parts."""
-    program = PROGRAMS[name]
-    expected = gn.tree.leaves(program(gnp.asarray(X), gnp.asarray(SQUARE)))
-    jitted = gn.jit(program)
+    """Results and temporary values, some of which kernels write in parts."""
+    jitted = gn.jit(PROGRAMS[name])
+    expected = gn.tree.leaves(jitted(X, SQUARE))
     for _ in range(3):
-        _spoil_free_memory()
+        # This leaves nan in the memory that the next call gets.
+        gn.block_until_ready(jitted(np.full_like(X, np.nan), np.full_like(SQUARE, np.nan)))
         found = gn.tree.leaves(jitted(X, SQUARE))
         for a, b in zip(found, expected, strict=True):
-            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=2e-4)
+            np.testing.assert_array_equal(a, b)
         del found

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from gnomon.backends.iree.compiler_ir import CompilerIR
+    from gnomon.backends.iree.inside.compiler_ir import CompilerIR
 
 __all__ = ["Kernel", "UnknownFormError", "assemble", "compile_batch", "pack", "split", "unpack"]
 
@@ -285,7 +285,7 @@ def compile_batch(
             return None
         if not ir.run_phases(invocation, _SOURCES, _TARGETS):
             return None
-        with ir.module_of(invocation._inv_p) as module:
+        with ir.module_of(invocation) as module:
             frames = [_frame(ir, op) for op in _executables(ir, module)]
         if not ir.run_phases(invocation, _TARGETS, _HAL):
             return None

@@ -10,8 +10,8 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.backends.iree import passed_references
-from tests.backends.iree.test_in_place_pass import parsed
+from gnomon.backends.iree.inside import passed_references
+from tests.backends.iree.inside.test_in_place_pass import parsed
 
 # What a step makes of each array; the results of its last kernel share a buffer.
 STEPS = [

@@ -11,9 +11,9 @@ import pytest
 import gnomon as gn
 import gnomon.nn as nn
 from gnomon import lax
-from gnomon.backends.iree.compiler_ir import CompilerIR
-from gnomon.backends.iree.kernel_bodies import Bodies
-from tests.backends.iree.test_in_place_pass import parsed
+from gnomon.backends.iree.inside.compiler_ir import CompilerIR
+from gnomon.backends.iree.inside.kernel_bodies import Bodies
+from tests.backends.iree.inside.test_in_place_pass import parsed
 
 VIEW = "memref<64xf32>"
 LONG = tuple(f"%x{i} = arith.addf %x{i - 1}, %x{i - 1} : f32" for i in range(1, 30))

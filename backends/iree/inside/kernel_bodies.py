@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gnomon.backends.iree.compiler_ir import CompilerIR
+    from gnomon.backends.iree.inside.compiler_ir import CompilerIR
 
 __all__ = ["Bodies"]
 

@@ -10,8 +10,8 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.backends.iree import barriers
-from tests.backends.iree.test_in_place_pass import function, kernel, loop, parsed
+from gnomon.backends.iree.inside import barriers
+from tests.backends.iree.inside.test_in_place_pass import function, kernel, loop, parsed
 
 T = "tensor<8xf32>"
 LITERALS = {
