@@ -24,6 +24,7 @@ from gnomon.dialects.combinators import Tangents, Values, require, to_front
 from gnomon.dialects.contract import EXPANDED, NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
 from gnomon.dialects.emit import at_dim, broadcast_new_dim, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 from gnomon_runtime.booleans import zero_or_one
 
@@ -233,6 +234,7 @@ pure_callback = Op(
     'vmap_method = ""} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"callback": INT, "given": TYPES, "vmap_method": STRING},
     results=None,
+    form=Form.HOST,
     work=work_rules.nothing,
     infer=_infer_pure,
     evaluate=_evaluate,
@@ -250,6 +252,7 @@ io_callback = Op(
     attributes={"callback": INT, "given": TYPES, "ordered": BOOL},
     results=None,
     effects=True,
+    form=Form.HOST,
     work=work_rules.nothing,
     infer=_infer_io,
     evaluate=_evaluate,
@@ -267,6 +270,7 @@ debug_callback = Op(
     attributes={"callback": INT, "ordered": BOOL},
     results=0,
     effects=True,
+    form=Form.HOST,
     work=work_rules.nothing,
     infer=_infer_debug,
     evaluate=_evaluate,

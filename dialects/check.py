@@ -20,6 +20,7 @@ from gnomon.dialects.combinators import Values, require, to_front
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
 from gnomon.dialects.emit import constant, ops, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 
 
@@ -92,6 +93,7 @@ check = Op(
     attributes={"callback": INT, "message": STRING, "debug": BOOL},
     results=0,
     effects=True,
+    form=Form.HOST,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,

@@ -35,6 +35,7 @@ from gnomon.dialects.emit import (
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sharding_rules import Split, SplitUse
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import TensorType, type_of
 from gnomon.dialects.work_rules import WorkRule
 
@@ -100,10 +101,12 @@ def _movement(
         example=f'%r = "gnomon.{name}"(%x) {example}',
         attributes={"axes": STRINGS, **attributes},
         operands=("x",),
+        form=Form.COLLECTIVE,
         work=work,
         infer=infer,
         evaluate=EXPANDED,
         jvp=jvp_linear,
+        linear=linear(),
         transpose=transpose_rule,
         batch=batch,
         sharding=_other_dimensions,

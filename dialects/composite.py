@@ -22,6 +22,7 @@ from gnomon.dialects.control_flow.bodies import (
     transpose_body,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType
 
 
@@ -76,11 +77,13 @@ composite = Op(
     attributes={"consts": INT, "name": STRING, "version": INT, "keywords": STRING},
     results=None,
     regions=("decomposition",),
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_no_derivative,
     linearize=_no_derivative,
+    linear=BODIES,
     transpose=transpose_body,
     batch=_batch,
     lower=EXPANDED,

@@ -30,6 +30,7 @@ from gnomon.dialects.custom_derivatives import (
 )
 from gnomon.dialects.emit import zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, is_inexact, type_of
 
 
@@ -148,11 +149,13 @@ custom_jvp = Op(
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_jvp,
     evaluate=evaluate_body,
     jvp=lambda inst, tangents: _tangents_by_rule(inst, tangents, False),
     linearize=lambda inst, tangents: _tangents_by_rule(inst, tangents, True),
+    linear=BODIES,
     transpose=transpose_body,
     batch=_batch_jvp,
     lower=EXPANDED,

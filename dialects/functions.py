@@ -26,6 +26,7 @@ from gnomon.dialects.contract import (
     lookup,
 )
 from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, is_inexact, mlir_type, tensor_type, type_of
 
 
@@ -377,6 +378,7 @@ call = Op(
     attributes={"callee": SYMBOL},
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_call,
     evaluate=ENGINE,
@@ -395,6 +397,7 @@ jvp = Op(
     attributes={"callee": SYMBOL, "wrt": INTS},
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_jvp,
     evaluate=EXPANDED,
@@ -413,6 +416,7 @@ vjp = Op(
     attributes={"callee": SYMBOL, "wrt": INTS, "outputs": INTS},
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_vjp,
     evaluate=EXPANDED,
@@ -437,6 +441,7 @@ vmap = Op(
     },
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_vmap,
     evaluate=EXPANDED,

@@ -27,6 +27,7 @@ from gnomon.dialects.control_flow.bodies import (
 from gnomon.dialects.custom_derivatives import raise_failure
 from gnomon.dialects.emit import add_tangents
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType
 
 
@@ -143,11 +144,13 @@ linear_call = Op(
     attributes={"consts": INT, "residuals": INT, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_differentiate,
     linearize=_differentiate,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
     lower=EXPANDED,

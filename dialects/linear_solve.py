@@ -27,6 +27,7 @@ from gnomon.dialects.control_flow.bodies import (
 )
 from gnomon.dialects.emit import add_tangents, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType
 
 
@@ -131,11 +132,13 @@ custom_linear_solve = Op(
     attributes={"consts": INT},
     results=None,
     regions=...,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_differentiate,
     linearize=_differentiate,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
     lower=EXPANDED,

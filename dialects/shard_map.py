@@ -30,6 +30,7 @@ from gnomon.dialects.control_flow.bodies import chosen, nonzero_mask, present, s
 from gnomon.dialects.emit import move_dim, ops, reshape, scale, transpose
 from gnomon.dialects.functions import Signature, check_operands, emit_call, resolve_signature
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, type_of
 
 # The mesh axes that split each of the leading dimensions of a value.
@@ -328,11 +329,13 @@ shard_map = Op(
     },
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=EXPANDED,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
     lower=_lower,

@@ -13,6 +13,7 @@ from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sharding_rules import SplitUse
 from gnomon.dialects.shardy import OPEN
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import TensorType
 
 _TYPES = ("auto", "explicit", "manual")
@@ -94,10 +95,12 @@ sharding_constraint = Op(
         "spec": STRINGS,
     },
     operands=("x",),
+    form=Form.IDENTITY,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=lambda x, **params: x,
     jvp=lambda inst, outs, tangents: inst.op.build(tangents, inst.params),
+    linear=linear(),
     transpose=lambda inst, cotangents, linear: inst.op.build(cotangents, inst.params),
     batch=_batch,
     sharding=_split,

@@ -38,6 +38,7 @@ from gnomon.dialects.control_flow.residuals import rematerialize
 from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import exceeds
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, type_of
 
 Arrays = Sequence[np.ndarray]
@@ -424,11 +425,13 @@ scan = Op(
     attributes={"consts": INT, "carry": INT, "length": INT, "reverse": BOOL, "unroll": INT},
     results=None,
     regions=("body",),
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
     lower=EXPANDED,

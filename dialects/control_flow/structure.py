@@ -9,6 +9,7 @@ from typing import Any
 
 from gnomon.dialects import work_rules
 from gnomon.dialects.contract import STRUCTURE, Op
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType
 
 
@@ -32,6 +33,7 @@ yield_ = Op(
     example=_YIELD,
     results=0,
     terminator=True,
+    form=Form.STRUCTURE,
     work=work_rules.nothing,
     infer=_no_results,
     evaluate=STRUCTURE,
@@ -59,6 +61,7 @@ branch = Op(
     operands=(),
     results=0,
     regions=("body",),
+    form=Form.STRUCTURE,
     work=work_rules.nothing,
     infer=_no_results,
     evaluate=STRUCTURE,

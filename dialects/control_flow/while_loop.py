@@ -33,6 +33,7 @@ from gnomon.dialects.control_flow.bodies import (
 )
 from gnomon.dialects.emit import at_dim, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, mlir_type, type_of
 
 _PREDICATE = TensorType((), np.dtype(np.bool_))
@@ -263,11 +264,14 @@ while_ = Op(
     attributes={"cond_consts": INT, "body_consts": INT},
     results=None,
     regions=("cond", "body"),
+    form=Form.CONTROL,
+    stablehlo=("while",),
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
     lower=_lower,
