@@ -298,7 +298,7 @@ bitcast_convert = Op(
     example='%r = "gnomon.bitcast_convert"(%x) {dtype = ui32} : (tensor<4xf32>) -> tensor<4xui32>',
     attributes={"dtype": DTYPE},
     operands=("x",),
-    form=Form.MOVEMENT,
+    form=Form.REINTERPRETATION,
     stablehlo=("bitcast_convert",),
     work=work_rules.nothing,
     infer=_infer_bitcast,

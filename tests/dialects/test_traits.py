@@ -32,7 +32,7 @@ def _facets(op: Op) -> dict[str, Any]:
         ("reshape", {"cost": Cost.OPERATION}, "declare a cost"),
         ("neg", {"linear": None}, "in which operands"),
         ("exp", {"linear": linear()}, "in which operands"),
-        ("pow", {"name": "pow_of_bits", "form": Form.MOVEMENT, "cost": None}, "stablehlo.power is"),
+        ("pow", {"name": "pow_of_bits", "form": Form.VIEW, "cost": None}, "stablehlo.power is"),
     ],
 )
 def test_registration_fails(name: str, changed: dict[str, Any], message: str) -> None:
