@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, INT, STRING, TYPES
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -241,6 +241,7 @@ pure_callback = Op(
     jvp=_no_jvp("Pure"),
     transpose=NOT_LINEAR,
     batch=_batch_pure,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -259,6 +260,7 @@ io_callback = Op(
     jvp=_no_jvp("IO"),
     transpose=NOT_LINEAR,
     batch=_batch_io,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -277,6 +279,7 @@ debug_callback = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_sequentially,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, INT, STRING
 from gnomon.dialects.callbacks import callback_of
 from gnomon.dialects.combinators import Values, require, to_front
@@ -100,6 +100,7 @@ check = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

@@ -286,6 +286,7 @@ checkpoint = Op(
     linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=_inline,
 )

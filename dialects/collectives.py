@@ -269,6 +269,7 @@ axis_index = Op(
     jvp=ZERO_TANGENT,
     transpose=NO_REVERSE,
     batch=_batch_axis_index,
+    sharding=sharding_rules.creation,
     lower=lower_axis_index,
     collective=True,
 )

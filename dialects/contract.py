@@ -50,6 +50,7 @@ from typing import Any, NamedTuple
 from gnomon.dialects.attributes import HASHABLE, Kind
 from gnomon.dialects.body import PLAIN, Body, create, operands_of, results_of
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sharding_rules import ShardingRule
 from gnomon.dialects.traits import Cost, Form, Linearity, Traits, register_traits
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
 from gnomon.dialects.work_rules import WorkRule
@@ -199,8 +200,7 @@ class Op:
       linear: for an op with a transpose rule, the operands in which it is linear.
       stablehlo: the StableHLO operations that the op lowers to one-to-one, up to conversions of
         narrow dtypes; by default, the operation of a rule made by `combinators.lower_to`.
-      sharding: for types with shardings, the rule that splits the results, given a
-        `sharding_rules.SplitUse`; ``None`` if the op takes only operands that are not split.
+      sharding: how the results are split over the devices of a mesh, given how the operands are.
       linearize: for ops whose derivative recomputes the results (region ops, sorts), the rule that
         keeps primal and tangent ops apart, so that reverse mode can split them:
         ``linearize(inst, tangents) -> (outs, tangents_out)``. If it is given, ``jvp`` has the same
@@ -234,10 +234,10 @@ class Op:
     lower: Facet
     work: WorkRule
     form: Form
+    sharding: ShardingRule
     cost: Cost | None = None
     linear: Linearity | None = None
     stablehlo: tuple[str, ...] = ()
-    sharding: Rule | None = None
     linearize: Rule | None = None
     inline: Rule | None = None
     narrow: Rule | None = None

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.callbacks import Callback, callback_of
@@ -177,6 +177,7 @@ custom_vmap = Op(
     linear=BODIES,
     transpose=transpose_body,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -158,6 +158,7 @@ custom_jvp = Op(
     linear=BODIES,
     transpose=transpose_body,
     batch=_batch_jvp,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -186,6 +186,7 @@ custom_vjp = Op(
     linear=BODIES,
     transpose=transpose_body,
     batch=_batch_vjp,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )
@@ -272,5 +273,6 @@ custom_vjp_tangents = Op(
     linear=BODIES,
     transpose=_transpose_tangents,
     batch=_batch_tangents,
+    sharding=sharding_rules.undetermined,
     lower=_no_forward_mode,
 )

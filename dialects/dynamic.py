@@ -161,7 +161,7 @@ dynamic_slice = Op(
     linear=linear(0),
     transpose=_transpose_slice,
     batch=_batch_slice,
-    sharding=sharding_rules.resized,
+    sharding=sharding_rules.sliced,
     lower=_lower_slice,
 )
 

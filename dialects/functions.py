@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING, SYMBOL
 from gnomon.dialects.body import PLAIN, Body, create
 from gnomon.dialects.callbacks import Callback
@@ -385,6 +385,7 @@ call = Op(
     jvp=ENGINE,
     transpose=ENGINE,
     batch=ENGINE,
+    sharding=sharding_rules.undetermined,
     lower=ENGINE,
 )
 
@@ -404,6 +405,7 @@ jvp = Op(
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -423,6 +425,7 @@ vjp = Op(
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -448,6 +451,7 @@ vmap = Op(
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import DICTIONARY, STRING, TYPES
 from gnomon.dialects.contract import EXPANDED, REGISTRY, Instance, Op, TypeRuleError
 from gnomon.dialects.mlir import ir
@@ -84,6 +84,7 @@ host_call = Op(
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -153,6 +153,7 @@ linear_call = Op(
     linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -141,6 +141,7 @@ custom_linear_solve = Op(
     linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=lambda inst: inst.bodies[0].inline(inst.operands),
 )

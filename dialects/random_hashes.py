@@ -422,5 +422,6 @@ rng_bit_generator = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_batch_generator,
+    sharding=sharding_rules.generated,
     lower=_lower_generator,
 )

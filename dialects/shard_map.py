@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, INTS, SPECS, STRINGS, SYMBOL
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -338,6 +338,7 @@ shard_map = Op(
     linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

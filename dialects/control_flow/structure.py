@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.contract import STRUCTURE, Op
 from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType
@@ -40,6 +40,7 @@ yield_ = Op(
     jvp=STRUCTURE,
     transpose=STRUCTURE,
     batch=STRUCTURE,
+    sharding=sharding_rules.undetermined,
     lower=STRUCTURE,
 )
 
@@ -68,6 +69,7 @@ branch = Op(
     jvp=STRUCTURE,
     transpose=STRUCTURE,
     batch=STRUCTURE,
+    sharding=sharding_rules.undetermined,
     lower=STRUCTURE,
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, describe, require, to_front
@@ -274,6 +274,7 @@ while_ = Op(
     linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

@@ -138,5 +138,6 @@ lu_pivots_to_permutation = Op(
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.automatic_batch,
     lower=on_host,
 )

@@ -110,6 +110,7 @@ tridiagonal_solve = Op(
     linear=multilinear(3),
     transpose=_transpose_solve,
     batch=_batch_solve,
+    sharding=sharding_rules.automatic_batch,
     lower=on_host,
 )
 
