@@ -37,6 +37,7 @@ from gnomon.dialects.elementwise.representation import following_bits
 from gnomon.dialects.emit import constant, convert, full_like, ops, reshape, slice_along
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import (
     SUB_BYTE,
     UNSIGNED,
@@ -56,14 +57,9 @@ _Rule: TypeAlias = "Callable[[Instance], Sequence[ir.Value]]"
 
 _I8, _U8 = np.dtype(np.int8), np.dtype(np.uint8)
 
-# Ops that only move elements: they move the bytes.
-_MOVES = frozenset(
-    {
-        *("broadcast_in_dim", "reshape", "transpose", "rev", "slice", "concatenate", "pad"),
-        *("dynamic_slice", "dynamic_update_slice", "scatter", "select"),
-        *("name", "stop_gradient", "optimization_barrier"),
-    }
-)
+# Ops that only move elements move the bytes: these forms, and some other ops.
+_MOVING_FORMS = (Form.VIEW, Form.JOIN, Form.INDEXING, Form.IDENTITY, Form.CONTROL)
+_MOVES = frozenset({"scatter", "select", "stop_gradient"})
 
 # Empty reductions, and gathers out of bounds, result in an end of the wider dtype's range.
 _CLAMPED = frozenset(
@@ -166,7 +162,8 @@ def _rewrite(op: ir.Operation, env: dict[ir.Value, ir.Value]) -> None:
         clone_into(op, env)
         return
     inst = instance_of(op, [env[v] for v in operands_of(op)])
-    is_moved = inst.op.is_control_flow or inst.op.name in _MOVES or op.name == "func.call"
+    is_moved = inst.op.form in _MOVING_FORMS or inst.op.name in _MOVES
+    is_moved = is_moved and inst.op.name not in _CLAMPED
     values = _moved(op, inst) if is_moved else _rule(inst.op.name)(inst)
     env.update(zip(results, values, strict=True))
 

@@ -10,6 +10,7 @@ from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.combinators import Tangents, Values, stablehlo
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import TensorType
 
 
@@ -47,10 +48,13 @@ optimization_barrier = Op(
     "and the compiler does not optimize across the op",
     example='%y = "gnomon.optimization_barrier"(%x) : (tensor<4xf32>) -> tensor<4xf32>',
     results=None,
+    form=Form.IDENTITY,
+    stablehlo=("optimization_barrier",),
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=lambda inst, outs, tangents: _with_barrier(tangents),
+    linear=linear(),
     transpose=_transpose,
     batch=_batch,
     sharding=sharding_rules.each_operand,

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, INT, STRING, TYPES
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
 from gnomon.dialects.contract import EXPANDED, NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
 from gnomon.dialects.emit import at_dim, broadcast_new_dim, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 from gnomon_runtime.booleans import zero_or_one
 
@@ -233,12 +234,14 @@ pure_callback = Op(
     'vmap_method = ""} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"callback": INT, "given": TYPES, "vmap_method": STRING},
     results=None,
+    form=Form.CALLBACK,
     work=work_rules.nothing,
     infer=_infer_pure,
     evaluate=_evaluate,
     jvp=_no_jvp("Pure"),
     transpose=NOT_LINEAR,
     batch=_batch_pure,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -250,12 +253,14 @@ io_callback = Op(
     attributes={"callback": INT, "given": TYPES, "ordered": BOOL},
     results=None,
     effects=True,
+    form=Form.CALLBACK,
     work=work_rules.nothing,
     infer=_infer_io,
     evaluate=_evaluate,
     jvp=_no_jvp("IO"),
     transpose=NOT_LINEAR,
     batch=_batch_io,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -267,12 +272,14 @@ debug_callback = Op(
     attributes={"callback": INT, "ordered": BOOL},
     results=0,
     effects=True,
+    form=Form.CALLBACK,
     work=work_rules.nothing,
     infer=_infer_debug,
     evaluate=_evaluate,
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_sequentially,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, INT, STRING
 from gnomon.dialects.callbacks import callback_of
 from gnomon.dialects.combinators import Values, require, to_front
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
 from gnomon.dialects.emit import constant, ops, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 
 
@@ -92,12 +93,14 @@ check = Op(
     attributes={"callback": INT, "message": STRING, "debug": BOOL},
     results=0,
     effects=True,
+    form=Form.HOST,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

@@ -46,6 +46,7 @@ from gnomon.dialects.control_flow.bodies import (
 from gnomon.dialects.emit import move_dim, ops
 from gnomon.dialects.functions import Program, callee
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form, linear
 from gnomon.dialects.types import TensorType, type_of
 
 # --------------------------------------------------------------------------------------- policies
@@ -276,13 +277,16 @@ checkpoint = Op(
     attributes={"policy": STRING, "prevent_cse": BOOL, "differentiated": BOOL},
     results=None,
     regions=("body",),
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=_inline,
 )
@@ -293,10 +297,12 @@ name = Op(
     example='%y = "gnomon.name"(%x) {name = "hidden"} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"name": STRING},
     operands=("operand",),
+    form=Form.IDENTITY,
     work=work_rules.nothing,
     infer=lambda operand, name: operand,
     evaluate=lambda operand, name: operand,
     jvp=lambda inst, outs, tangents: [inst.op(tangents[0], **inst.params)],
+    linear=linear(),
     transpose=lambda inst, cotangents, linear: [cotangents[0]],
     batch=lambda inst, operands, dims, axis: (inst.op.build(operands, inst.params), dims),
     sharding=sharding_rules.elementwise,

@@ -34,7 +34,8 @@ from gnomon.dialects.emit import (
     transpose,
 )
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.sharding_rules import Split, SplitUse
+from gnomon.dialects.sharding_rules import Labels, SplitUse, by_labels
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import TensorType, type_of
 from gnomon.dialects.work_rules import WorkRule
 
@@ -100,35 +101,46 @@ def _movement(
         example=f'%r = "gnomon.{name}"(%x) {example}',
         attributes={"axes": STRINGS, **attributes},
         operands=("x",),
+        form=Form.COLLECTIVE,
         work=work,
         infer=infer,
         evaluate=EXPANDED,
         jvp=jvp_linear,
+        linear=linear(),
         transpose=transpose_rule,
         batch=batch,
-        sharding=_other_dimensions,
+        sharding=by_labels(_other_dimensions, _check_removed),
         lower=lower,
         collective=True,
     )
 
 
-def _other_dimensions(use: SplitUse) -> list[Split]:
-    """The rule for explicit axes: they split the dimensions that stay; others are not split."""
-    params, (split,), rank = use.params, use.splits, len(use.results[0])
-    if "permutation" in params:
-        return [split]
-    removed = params["dimension"] if rank < len(split) else params.get("split")
-    if removed is not None:
-        if split[removed]:
-            raise use.fail(
-                f"dimension {removed} is split among the members, so explicit axes must not split "
-                f"it, got {use.typed(0)}"
-            )
-        split = (*split[:removed], *split[removed + 1 :])
-    if rank == len(split):
-        return [split]
-    place = params.get("concat", params.get("dimension"))
-    return [(*split[:place], (), *split[place:])]
+def _other_dimensions(use: SplitUse) -> Labels:
+    """The dimensions that stay; one may move between the members and the dimensions."""
+    rank, given = len(use.results[0]), list(range(len(use.operands[0])))
+    removed = _removed(use)
+    kept: list[int | None] = [d for d in given if d != removed]
+    if len(kept) < rank:
+        place = use.params.get("concat", use.params.get("dimension"))
+        kept = [*kept[:place], None, *kept[place:]]
+    return Labels([given], [kept])
+
+
+def _removed(use: SplitUse) -> int | None:
+    """The dimension of the operand that is split among the members."""
+    params = use.params
+    is_removed = len(use.results[0]) < len(use.operands[0])
+    removed: int | None = params["dimension"] if is_removed else params.get("split")
+    return None if "permutation" in params else removed
+
+
+def _check_removed(use: SplitUse) -> None:
+    removed = _removed(use)
+    if removed is not None and use.splits[0][removed]:
+        raise use.fail(
+            f"dimension {removed} is split among the members, so explicit axes must not split "
+            f"it, got {use.typed(0)}"
+        )
 
 
 def _shifted(*names: str) -> Callable[[Params], Params]:

@@ -49,6 +49,7 @@ from gnomon.dialects.contract import (
 )
 from gnomon.dialects.emit import at_dim, broadcast_new_dim, full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import TensorType
 
 _INT32 = np.dtype(np.int32)
@@ -115,10 +116,12 @@ def _reduction(
         example=f'%r = "gnomon.{name}"(%x) {given} : (tensor<4xf32>) -> tensor<4xf32>',
         attributes=attributes,
         operands=("x",),
+        form=Form.COLLECTIVE,
         work=work_rules.elementwise,
         infer=infer,
         evaluate=EXPANDED,
         jvp=jvp,
+        linear=linear() if callable(transpose) else None,
         transpose=transpose,
         batch=_batch_reduction(reduce, replicate),
         sharding=sharding_rules.elementwise,
@@ -232,10 +235,12 @@ pvary = Op(
     example='%r = "gnomon.pvary"(%x) {axes = ["i"]} : (tensor<4xf32>) -> tensor<4xf32>',
     attributes={"axes": STRINGS},
     operands=("x",),
+    form=Form.IDENTITY,
     work=work_rules.nothing,
     infer=lambda x, axes: x,
     evaluate=EXPANDED,
     jvp=jvp_linear,
+    linear=linear(),
     transpose=_transposed_to("psum_invariant"),
     batch=_batch_pvary,
     sharding=sharding_rules.elementwise,
@@ -257,12 +262,14 @@ axis_index = Op(
     example='%r = "gnomon.axis_index"() {axes = ["i"]} : () -> tensor<i32>',
     attributes={"axes": STRINGS},
     operands=(),
+    form=Form.COLLECTIVE,
     work=work_rules.nothing,
     infer=lambda axes: TensorType((), _INT32),
     evaluate=EXPANDED,
     jvp=ZERO_TANGENT,
     transpose=NO_REVERSE,
     batch=_batch_axis_index,
+    sharding=sharding_rules.creation,
     lower=lower_axis_index,
     collective=True,
 )

@@ -25,6 +25,7 @@ from gnomon.dialects.emit import add_tangents, at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sized_forms import current_sizes, has_sizes, sized_form
 from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.traits import Cost, Form, Linearity
 from gnomon.dialects.types import (
     FLOATING,
     TensorType,
@@ -74,6 +75,7 @@ def lower_to(name: str, **parameters: str) -> Rule:
         }
         return stablehlo(name, inst.operands, inst.result_types, **attributes)
 
+    setattr(lower, "stablehlo", (name,))  # noqa: B010  `Op` reads it.
     return lower
 
 
@@ -198,28 +200,33 @@ def nary(
     arity: int,
     *,
     doc: str,
+    cost: Cost,
     dtypes: Collection[np.dtype],
     evaluate: Rule,
     jvp: Facet,
+    linear: Linearity | None = None,
     transpose: Facet = NOT_LINEAR,
+    stablehlo: tuple[str, ...] = (),
     lower: Facet | str,
     result_dtype: ResultDtype | None = None,
     attributes: Mapping[str, Kind] | None = None,
     example: str = "",
-    work: WorkRule = work_rules.elementwise,
+    work: WorkRule | None = None,
 ) -> Op:
     """Declare an elementwise op: all operands have one type; the result has their shape.
 
     Args:
       name, arity, doc: the name, the number of operands, and the description.
+      cost: the class of the cost of an element.
       dtypes: the operand dtypes that the op accepts.
       evaluate: the NumPy function, on arrays (and parameters).
       jvp: a rule (see `jvp_partials`, `jvp_linear`) or a verdict.
-      transpose: the transpose rule of a linear op, or a verdict.
+      linear, transpose: the operands in which the op is linear, and its transpose rule.
       lower: a rule, or the name of the StableHLO op.
+      stablehlo: the StableHLO ops that a rule lowers to one-to-one.
       result_dtype: the result dtype from the operands' dtype and the parameters; by default the
         operands' dtype.
-      work: the rule for the work; by default, each element is one flop.
+      work: the rule for the work, if it does not follow from the cost.
     """
     operands = {1: ("x",), 2: ("x", "y"), 3: ("x", "y", "z")}[arity]
 
@@ -241,13 +248,17 @@ def nary(
         example=example or f'%r = "gnomon.{name}"({arguments}) : ({tensors}) -> tensor<4xf32>',
         attributes=attributes or {},
         operands=operands,
-        work=work,
+        form=Form.ELEMENTWISE,
+        cost=cost,
+        work=work or work_rules.BY_COST[cost],
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,
+        linear=linear,
         transpose=transpose,
         batch=batch_elementwise,
         sharding=sharding_rules.elementwise,
+        stablehlo=stablehlo,
         lower=lower_to(lower) if isinstance(lower, str) else lower,
     )
 

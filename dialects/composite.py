@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -22,6 +22,7 @@ from gnomon.dialects.control_flow.bodies import (
     transpose_body,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType
 
 
@@ -76,13 +77,16 @@ composite = Op(
     attributes={"consts": INT, "name": STRING, "version": INT, "keywords": STRING},
     results=None,
     regions=("decomposition",),
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_no_derivative,
     linearize=_no_derivative,
+    linear=BODIES,
     transpose=transpose_body,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )

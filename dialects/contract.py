@@ -24,6 +24,8 @@ fails when a facet is missing. The facets are:
     The StableHLO form: ``inst.operands`` are values of the StableHLO program, and the returned
     values replace the op's results. Both dialects use the same types.
 
+Besides the facets, an op declares traits, which passes ask for: see `gnomon.dialects.traits`.
+
 Rules build IR by calling ops on SSA values at the current insertion point: ``mul(t, cos(x))``.
 
 ``example`` is IR: a few statements in generic form that use the op. `dialects.example` builds a
@@ -48,6 +50,8 @@ from typing import Any, NamedTuple
 from gnomon.dialects.attributes import HASHABLE, Kind
 from gnomon.dialects.body import PLAIN, Body, create, operands_of, results_of
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sharding_rules import ShardingRule
+from gnomon.dialects.traits import Cost, Form, Linearity, Traits, register_traits
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
 from gnomon.dialects.work_rules import WorkRule
 
@@ -191,8 +195,12 @@ class Op:
       operands: operand names; ``...`` for any number.
       results: the number of results; ``None`` if it depends on the types or parameters.
       regions: region names; ``...`` for any number (each in a ``gnomon.branch``).
-      sharding: for types with shardings, the rule that splits the results, given a
-        `sharding_rules.SplitUse`; ``None`` if the op takes only operands that are not split.
+      form: how elements of the results depend on elements of the operands.
+      cost: for an elementwise op, the class of its cost.
+      linear: for an op with a transpose rule, the operands in which it is linear.
+      stablehlo: the StableHLO operations that the op lowers to one-to-one, up to conversions of
+        narrow dtypes; by default, the operation of a rule made by `combinators.lower_to`.
+      sharding: how the results are split over the devices of a mesh, given how the operands are.
       linearize: for ops whose derivative recomputes the results (region ops, sorts), the rule that
         keeps primal and tangent ops apart, so that reverse mode can split them:
         ``linearize(inst, tangents) -> (outs, tangents_out)``. If it is given, ``jvp`` has the same
@@ -225,7 +233,11 @@ class Op:
     batch: Facet
     lower: Facet
     work: WorkRule
-    sharding: Rule | None = None
+    form: Form
+    sharding: ShardingRule
+    cost: Cost | None = None
+    linear: Linearity | None = None
+    stablehlo: tuple[str, ...] = ()
     linearize: Rule | None = None
     inline: Rule | None = None
     narrow: Rule | None = None
@@ -246,14 +258,27 @@ class Op:
                 raise TypeError(f"op {self.name}: facet {facet} is neither a rule nor a verdict")
         if not self.doc or not self.example:
             raise TypeError(f"op {self.name}: the doc and the IR example are mandatory")
+        self._check_traits()
         if self.full_name in REGISTRY:
             raise ValueError(f"op {self.name} is declared twice")
+        if not self.stablehlo:
+            object.__setattr__(self, "stablehlo", getattr(self.lower, "stablehlo", ()))
+        register_traits(self.full_name, Traits(self.form, self.cost), self.stablehlo)
         REGISTRY[self.full_name] = self
         if self.operands is not ... and self.results is not None and not self.regions:
             PLAIN.add(self.full_name)
         is_closed = self.operands is not ... and not self.regions and self.resolve is None
         if is_closed and HASHABLE.issuperset(self.attributes.values()):
             object.__setattr__(self, "_made", {})
+
+    def _check_traits(self) -> None:
+        if (self.form is Form.ELEMENTWISE) != (self.cost is not None):
+            raise TypeError(f"op {self.name}: elementwise ops, and no others, declare a cost")
+        if callable(self.transpose) != (self.linear is not None):
+            raise TypeError(
+                f"op {self.name}: ops with a transpose rule, and no others, declare in which "
+                "operands they are linear"
+            )
 
     @property
     def full_name(self) -> str:

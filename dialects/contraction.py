@@ -30,6 +30,7 @@ from gnomon.dialects.dot_algorithm import (
 )
 from gnomon.dialects.emit import convert, ops, transpose
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, multilinear
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -288,10 +289,13 @@ dot_general = Op(
         "precision": STRING,
     },
     operands=("lhs", "rhs"),
+    form=Form.CONTRACTION,
+    stablehlo=("dot_general",),
     work=_work,
     infer=_infer,
     evaluate=evaluate,
     jvp=jvp_linear_in(0, 1),
+    linear=multilinear(0, 1),
     transpose=_transpose,
     batch=_batch,
     sharding=sharding_rules.dot,

@@ -27,6 +27,7 @@ from gnomon.dialects.contract import (
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sized_forms import current_sizes
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import INTEGER, NUMERIC, TensorType, is_complex, real_dtype, short_name
 
 
@@ -41,6 +42,7 @@ def _creation(**facets: Any) -> Op:
     """Declare an op without operands: its tangent is zero, and it is never batched."""
     return Op(
         operands=(),
+        form=Form.CREATION,
         work=work_rules.nothing,
         jvp=ZERO_TANGENT,
         transpose=NOT_LINEAR,
@@ -85,6 +87,7 @@ constant = _creation(
     attributes={"value": DENSE, "dtype": DTYPE},
     infer=_infer_constant,
     evaluate=_evaluate_constant,
+    stablehlo=("constant",),
     lower=lambda inst: [stablehlo_constant(_evaluate_constant(**inst.params))],
 )
 
@@ -159,5 +162,6 @@ iota = _creation(
     attributes={"dtype": DTYPE, "shape": INTS, "dimension": INT},
     infer=_infer_iota,
     evaluate=_evaluate_iota,
+    stablehlo=("iota",),
     lower=_lower_iota,
 )

@@ -35,6 +35,7 @@ from gnomon.dialects.emit import full_like, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sized_forms import compare, current_sizes
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import INEXACT, NUMERIC, TensorType, is_complex, mlir_type, type_of
 from gnomon.dialects.work_rules import WorkRule
 
@@ -233,10 +234,12 @@ def _cumulative(
         ": (tensor<4xf32>) -> tensor<4xf32>",
         attributes={"axis": INT, "reverse": BOOL_KIND},
         operands=("x",),
+        form=Form.SCAN,
         work=work,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,
+        linear=linear() if callable(transpose) else None,
         transpose=transpose,
         batch=batch,
         sharding=sharding_rules.along_axis("axis"),

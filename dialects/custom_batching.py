@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.callbacks import Callback, callback_of
@@ -37,6 +37,7 @@ from gnomon.dialects.control_flow.bodies import (
 from gnomon.dialects.emit import broadcast_new_dim
 from gnomon.dialects.functions import Program, call, emit_call
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType
 
 # Takes the size of the mapped axis and the mask of mapped arguments; returns a program, the name of
@@ -167,13 +168,16 @@ custom_vmap = Op(
     attributes={"consts": INT, "rule": INT, "name": STRING},
     results=None,
     regions=("function",),
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_jvp,
     linearize=_no_reverse_mode,
+    linear=BODIES,
     transpose=transpose_body,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING
 from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -30,6 +30,7 @@ from gnomon.dialects.custom_derivatives import (
 )
 from gnomon.dialects.emit import zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, is_inexact, type_of
 
 
@@ -148,13 +149,16 @@ custom_jvp = Op(
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_jvp,
     evaluate=evaluate_body,
     jvp=lambda inst, tangents: _tangents_by_rule(inst, tangents, False),
     linearize=lambda inst, tangents: _tangents_by_rule(inst, tangents, True),
+    linear=BODIES,
     transpose=transpose_body,
     batch=_batch_jvp,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -34,6 +34,7 @@ from gnomon.dialects.custom_derivatives import (
 )
 from gnomon.dialects.emit import move_dim, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, is_inexact, type_of
 
 
@@ -176,13 +177,16 @@ custom_vjp = Op(
     attributes={"consts": INT, "wrt": INTS, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_vjp,
     evaluate=evaluate_body,
     jvp=_jvp_vjp,
     linearize=_linearize_vjp,
+    linear=BODIES,
     transpose=transpose_body,
     batch=_batch_vjp,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )
@@ -260,12 +264,15 @@ custom_vjp_tangents = Op(
     attributes={"consts": INT, "name": STRING},
     results=None,
     regions=("backward",),
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_tangents,
     evaluate=_no_tangents,
     jvp=_no_forward_mode,
     linearize=_no_forward_mode,
+    linear=BODIES,
     transpose=_transpose_tangents,
     batch=_batch_tangents,
+    sharding=sharding_rules.undetermined,
     lower=_no_forward_mode,
 )

@@ -24,6 +24,7 @@ from gnomon.dialects.combinators import (
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.emit import at_dim, constant, convert, ops, reshape, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import INTEGER, TensorType, type_of
 
 Dims = Sequence[int | None]
@@ -151,13 +152,16 @@ dynamic_slice = Op(
     example=_EXAMPLE_SLICE,
     attributes={"sizes": INTS},
     operands=...,
+    form=Form.INDEXING,
+    stablehlo=("dynamic_slice",),
     work=work_rules.nothing,
     infer=_infer_slice,
     evaluate=_evaluate_slice,
     jvp=_jvp_slice,
+    linear=linear(0),
     transpose=_transpose_slice,
     batch=_batch_slice,
-    sharding=sharding_rules.resized,
+    sharding=sharding_rules.sliced,
     lower=_lower_slice,
 )
 
@@ -238,10 +242,12 @@ dynamic_update_slice = Op(
     doc="x with the slice that starts at the indices, clamped to be in bounds, set to update",
     example=_EXAMPLE_UPDATE,
     operands=...,
+    form=Form.INDEXING,
     work=work_rules.nothing,
     infer=_infer_update,
     evaluate=_evaluate_update,
     jvp=_jvp_update,
+    linear=linear(0, 1),
     transpose=_transpose_update,
     batch=_batch_update,
     sharding=sharding_rules.updated,

@@ -24,6 +24,7 @@ from gnomon.dialects.contract import Instance, Op
 from gnomon.dialects.emit import constant, ops, scale, zeros
 from gnomon.dialects.fourier_library import transform
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import TensorType, real_dtype, type_of
 from gnomon.dialects.work_rules import Types, Work
 
@@ -145,10 +146,13 @@ fft = Op(
     ),
     attributes={"kind": STRING, "lengths": INTS},
     operands=("x",),
+    form=Form.FOURIER,
+    stablehlo=("fft",),
     work=_work,
     infer=_infer,
     evaluate=_evaluate,
     jvp=jvp_linear,
+    linear=linear(),
     transpose=_transpose,
     batch=batch_structural(_shift),
     sharding=sharding_rules.resized,

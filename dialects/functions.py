@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS, STRING, SYMBOL
 from gnomon.dialects.body import PLAIN, Body, create
 from gnomon.dialects.callbacks import Callback
@@ -26,6 +26,7 @@ from gnomon.dialects.contract import (
     lookup,
 )
 from gnomon.dialects.mlir import context, ensure_context, ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, is_inexact, mlir_type, tensor_type, type_of
 
 
@@ -377,12 +378,14 @@ call = Op(
     attributes={"callee": SYMBOL},
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_call,
     evaluate=ENGINE,
     jvp=ENGINE,
     transpose=ENGINE,
     batch=ENGINE,
+    sharding=sharding_rules.undetermined,
     lower=ENGINE,
 )
 
@@ -395,12 +398,14 @@ jvp = Op(
     attributes={"callee": SYMBOL, "wrt": INTS},
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_jvp,
     evaluate=EXPANDED,
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -413,12 +418,14 @@ vjp = Op(
     attributes={"callee": SYMBOL, "wrt": INTS, "outputs": INTS},
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_vjp,
     evaluate=EXPANDED,
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 
@@ -437,12 +444,14 @@ vmap = Op(
     },
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer_vmap,
     evaluate=EXPANDED,
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import DICTIONARY, STRING, TYPES
 from gnomon.dialects.contract import EXPANDED, REGISTRY, Instance, Op, TypeRuleError
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType
 
 
@@ -76,12 +77,14 @@ host_call = Op(
     results=None,
     # The op may call a user's function, which must run exactly as often as the program says.
     effects=True,
+    form=Form.HOST,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=EXPANDED,
     transpose=EXPANDED,
     batch=EXPANDED,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

@@ -15,6 +15,7 @@ from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import Values
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, MappedAxis, Op
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType
 
 
@@ -41,6 +42,7 @@ inspect_sharding = Op(
     operands=("x",),
     results=0,
     effects=True,
+    form=Form.IDENTITY,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, STRING
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -27,6 +27,7 @@ from gnomon.dialects.control_flow.bodies import (
 from gnomon.dialects.custom_derivatives import raise_failure
 from gnomon.dialects.emit import add_tangents
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType
 
 
@@ -143,13 +144,16 @@ linear_call = Op(
     attributes={"consts": INT, "residuals": INT, "name": STRING, "failure": STRING},
     results=None,
     regions=...,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=evaluate_body,
     jvp=_differentiate,
     linearize=_differentiate,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=inline_body,
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require, to_front
@@ -27,6 +27,7 @@ from gnomon.dialects.control_flow.bodies import (
 )
 from gnomon.dialects.emit import add_tangents, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType
 
 
@@ -131,13 +132,16 @@ custom_linear_solve = Op(
     attributes={"consts": INT},
     results=None,
     regions=...,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_differentiate,
     linearize=_differentiate,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
     inline=lambda inst: inst.bodies[0].inline(inst.operands),
 )

@@ -16,6 +16,7 @@ from gnomon.dialects.combinators import (
 )
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Instance, Op
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form
 from gnomon.dialects.types import TensorType
 
 UINT32 = np.dtype(np.uint32)
@@ -166,6 +167,8 @@ threefry2x32 = Op(
     ),
     operands=("k0", "k1", "x0", "x1"),
     results=2,
+    form=Form.ELEMENTWISE,
+    cost=Cost.FUNCTION,
     work=work_rules.per_element(THREEFRY_FLOPS),
     infer=_infer,
     evaluate=_evaluate,

@@ -26,6 +26,7 @@ from gnomon.dialects.contract import (
 from gnomon.dialects.emit import move_dim, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.random_bits import THREEFRY_FLOPS
+from gnomon.dialects.traits import Cost, Form
 from gnomon.dialects.types import TensorType, type_of
 from gnomon.dialects.work_rules import Types, Work
 
@@ -196,6 +197,8 @@ def _hash_op(
         ),
         operands=operands,
         results=counters,
+        form=Form.ELEMENTWISE,
+        cost=Cost.FUNCTION,
         work=work_rules.per_element(flops),
         infer=infer,
         evaluate=evaluate,
@@ -411,11 +414,14 @@ rng_bit_generator = Op(
     attributes={"shape": INTS, "dtype": DTYPE, "algorithm": STRING},
     operands=("key",),
     results=2,
+    form=Form.RANDOM,
+    stablehlo=("rng_bit_generator",),
     work=_work_generator,
     infer=_infer_generator,
     evaluate=_evaluate_generator,
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=_batch_generator,
+    sharding=sharding_rules.generated,
     lower=_lower_generator,
 )

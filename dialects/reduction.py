@@ -30,6 +30,7 @@ from gnomon.dialects.combinators import (
 from gnomon.dialects.contract import NOT_LINEAR, ZERO_TANGENT, Facet, Instance, MappedAxis, Op
 from gnomon.dialects.emit import convert, ops, reshape, slice_along, transpose
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -121,10 +122,13 @@ def _reducer(
         f": (tensor<2x3x{element}>) -> tensor<3x{element}>",
         attributes={"axes": INTS},
         operands=("x",),
+        form=Form.REDUCTION,
+        stablehlo=("reduce",),
         work=work_rules.reduction,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,
+        linear=linear() if callable(transpose) else None,
         transpose=transpose,
         batch=_batch_reduction,
         sharding=sharding_rules.reduced,
@@ -310,6 +314,8 @@ def _arg_extremum(name: str, *, doc: str, method: str, direction: str, identity:
         ": (tensor<2x3xf32>) -> tensor<3xi32>",
         attributes={"axis": INT, "index_dtype": DTYPE},
         operands=("x",),
+        form=Form.REDUCTION,
+        stablehlo=("reduce",),
         work=work_rules.reduction,
         infer=infer,
         evaluate=evaluate,

@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, INTS, SPECS, STRINGS, SYMBOL
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -30,6 +30,7 @@ from gnomon.dialects.control_flow.bodies import chosen, nonzero_mask, present, s
 from gnomon.dialects.emit import move_dim, ops, reshape, scale, transpose
 from gnomon.dialects.functions import Signature, check_operands, emit_call, resolve_signature
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, type_of
 
 # The mesh axes that split each of the leading dimensions of a value.
@@ -328,13 +329,16 @@ shard_map = Op(
     },
     results=None,
     resolve=resolve_signature,
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=EXPANDED,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

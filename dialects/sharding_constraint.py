@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,9 @@ from gnomon.dialects.attributes import INTS, STRINGS
 from gnomon.dialects.combinators import Values, require
 from gnomon.dialects.contract import Instance, MappedAxis, Op
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.sharding_rules import SplitUse
+from gnomon.dialects.sharding_rules import ShardingRule, Split, SplitUse, creation, valid_axes
 from gnomon.dialects.shardy import OPEN
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import TensorType
 
 _TYPES = ("auto", "explicit", "manual")
@@ -64,12 +66,33 @@ def _batch(
     return inst.op.build(operands, {**inst.params, "spec": tuple(spec)}), dims
 
 
-def _split(use: SplitUse) -> list[tuple[tuple[str, ...], ...]]:
+def _explicit(use: SplitUse) -> list[Split]:
     """The explicit axes of the spec, regardless of the sharding of the operand."""
     p = use.params
     explicit = {n for n, kind in zip(p["names"], p["types"], strict=True) if kind == "explicit"}
     entries = [() if entry == OPEN else tuple(entry.split(",")) for entry in p["spec"]]
     return [tuple(tuple(a for a in axes if a in explicit) for axes in entries)]
+
+
+def _automatic(use: SplitUse) -> list[Split]:
+    """The constraint, if it is on the same mesh."""
+    if dict(zip(use.params["names"], use.params["sizes"], strict=True)) != dict(use.sizes):
+        return creation.automatic(use)
+    return [valid_axes(use, constraint_split(use.params, use.splits[0]), use.results[0])]
+
+
+def constraint_split(params: Mapping[str, Any], split: Split) -> Split:
+    """The sharding after a constraint of a value whose sharding before it is ``split``."""
+    requested = [None if entry == OPEN else _axes(entry) for entry in params["spec"]]
+    fixed = {axis for axes in requested if axes for axis in axes}
+    return tuple(
+        tuple(a for a in old if a not in fixed) if axes is None else axes
+        for axes, old in zip(requested, split, strict=True)
+    )
+
+
+def _axes(entry: str) -> tuple[str, ...]:
+    return tuple(entry.split(",")) if entry else ()
 
 
 def _lower(inst: Instance) -> Sequence[ir.Value]:
@@ -94,13 +117,15 @@ sharding_constraint = Op(
         "spec": STRINGS,
     },
     operands=("x",),
+    form=Form.IDENTITY,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=lambda x, **params: x,
     jvp=lambda inst, outs, tangents: inst.op.build(tangents, inst.params),
+    linear=linear(),
     transpose=lambda inst, cotangents, linear: inst.op.build(cotangents, inst.params),
     batch=_batch,
-    sharding=_split,
+    sharding=ShardingRule(_explicit, _automatic),
     lower=_lower,
 )
 

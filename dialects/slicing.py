@@ -23,6 +23,7 @@ from gnomon.dialects.emit import full, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.structural import inserted
 from gnomon.dialects.symbolic.dimension import surely_at_most
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import BOOL, TensorType, type_of
 
 Dims = Sequence[int | None]
@@ -108,10 +109,13 @@ slice_ = Op(
     ": (tensor<8xf32>) -> tensor<3xf32>",
     attributes={"start": INTS, "limit": INTS, "strides": INTS},
     operands=("x",),
+    form=Form.VIEW,
+    stablehlo=("slice",),
     work=work_rules.nothing,
     infer=_infer_slice,
     evaluate=_evaluate_slice,
     jvp=jvp_linear,
+    linear=linear(),
     transpose=_transpose_slice,
     batch=_batch_slice,
     sharding=sharding_rules.resized,
@@ -259,10 +263,12 @@ pad = Op(
     ": (tensor<3xf32>, tensor<f32>) -> tensor<7xf32>",
     attributes={"low": INTS, "high": INTS, "interior": INTS},
     operands=("x", "value"),
+    form=Form.JOIN,
     work=work_rules.nothing,
     infer=_infer_pad,
     evaluate=_evaluate_pad,
     jvp=jvp_linear,
+    linear=linear(),
     transpose=_transpose_pad,
     batch=_batch_pad,
     sharding=sharding_rules.resized,

@@ -38,6 +38,7 @@ from gnomon.dialects.combinators import (
 from gnomon.dialects.contract import NOT_LINEAR, Instance, MappedAxis, Op
 from gnomon.dialects.emit import at_dim, move_dim, ops, take
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -301,6 +302,8 @@ sort = Op(
     ": (tensor<4xf32>) -> tensor<4xf32>",
     attributes={"dimension": INT, "num_keys": INT, "is_stable": FLAG},
     results=None,
+    form=Form.SORT,
+    stablehlo=("sort",),
     work=_work,
     infer=_infer,
     evaluate=_evaluate,
@@ -374,6 +377,7 @@ top_k = Op(
     attributes={"k": INT, "axis": INT},
     operands=("x",),
     results=2,
+    form=Form.SORT,
     work=_work_top_k,
     infer=_infer_top_k,
     evaluate=_evaluate_top_k,

@@ -42,6 +42,7 @@ from gnomon.dialects.emit import full, move_dim, ops, reshape, take
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.sized_forms import require_numbers
 from gnomon.dialects.symbolic.dimension import any_symbolic, surely_at_most
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import (
     BOOL,
     FLOATING,
@@ -219,10 +220,13 @@ def _windowed(
         example=f'%r = "gnomon.{name}"(%x) {_EXAMPLE} : (tensor<4xf32>) -> tensor<3xf32>',
         attributes=WINDOW_ATTRIBUTES,
         operands=("x",),
+        form=Form.WINDOW,
+        stablehlo=("reduce_window",),
         work=_work,
         infer=infer,
         evaluate=evaluate,
         jvp=jvp,
+        linear=linear() if callable(transpose) else None,
         transpose=transpose,
         batch=batch,
         sharding=sharding_rules.resized,
@@ -417,6 +421,8 @@ def _place_of_extremum(
         example=f'%r = "gnomon.{name}"(%x) {_EXAMPLE} : (tensor<4xf32>) -> tensor<3xi32>',
         attributes=WINDOW_ATTRIBUTES,
         operands=("x",),
+        form=Form.WINDOW,
+        stablehlo=("reduce_window",),
         work=_work,
         infer=infer,
         evaluate=evaluate,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import TensorType
 
 Types: TypeAlias = "Sequence[TensorType]"
@@ -42,6 +43,16 @@ def elementwise(operands: Types, results: Types, **params: Any) -> Work:
 def transcendental(operands: Types, results: Types, **params: Any) -> Work:
     """One evaluation for each element of a result."""
     return Work(transcendentals=results[0].size)
+
+
+# The work of an elementwise op, by its cost.
+BY_COST: dict[Cost, WorkRule] = {
+    Cost.NOTHING: nothing,
+    Cost.OPERATION: elementwise,
+    Cost.DIVISION: elementwise,
+    Cost.ROOT: transcendental,
+    Cost.FUNCTION: transcendental,
+}
 
 
 def per_element(flops: float) -> WorkRule:

@@ -14,17 +14,15 @@ from gnomon.dialects.control_flow import while_
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic import polynomials
 from gnomon.dialects.symbolic.dimension import Dimension, any_symbolic, substituted
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 
 # The trip count that is assumed for a loop whose trip count is not known.
 UNKNOWN_TRIP_COUNT = 100
 # A contraction is large if its rows, columns and contracted elements are all at least this many.
 LARGE = 64
-_CONTRACTIONS = frozenset(("dot_general", "conv_general_dilated"))
 # Operations that one thread computes.
-_SERIAL = frozenset(
-    ("scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max", "sort", "top_k")
-)
+_SERIAL = (Form.SCATTER, Form.SORT)
 # The size that is assumed for a variable of symbolic dimensions.
 ASSUMED_SIZE = 32
 
@@ -161,7 +159,7 @@ def _cost_of(op: ir.Operation, definition: Op) -> Cost:
     work = definition.work(operands, results, **params)
     total = Cost(flops=work.flops, transcendentals=work.transcendentals)
     size = max((t.size for t in (*results, *operands)), default=0)
-    is_contraction = definition.name in _CONTRACTIONS
+    is_contraction = definition.form is Form.CONTRACTION
     total.operations = work.flops if is_contraction else size
     if definition.name == "dot_general":
         total.product_flops = work.flops
@@ -171,10 +169,10 @@ def _cost_of(op: ir.Operation, definition: Op) -> Cost:
             total.batched_flops = work.flops
         elif min(rows, columns, depth) >= LARGE:
             total.contraction_flops = work.flops
-    if is_contraction or definition.name in _SERIAL or any(t.size != size for t in operands):
+    if is_contraction or definition.form in _SERIAL or any(t.size != size for t in operands):
         total.dispatches = 1
         total.bytes_accessed = sum(t.nbytes for t in (*operands, *results))
-        if definition.name in _SERIAL:
+        if definition.form in _SERIAL:
             total.serial_operations = size
             total.serial_bytes = total.bytes_accessed
         else:

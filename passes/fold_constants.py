@@ -12,25 +12,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
-from gnomon.dialects.combinators import batch_elementwise
 from gnomon.dialects.contract import REGISTRY, Op, bodies_of, params_of
 from gnomon.dialects.control_flow.bodies import split
 from gnomon.dialects.emit import constant, full
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 
 # The maximum number of elements of a small literal.
 _SMALL = 4
 # The maximum number of elements of a splat whose reduction is evaluated.
 _EVALUATED = 1 << 20
-# Ops whose result is a splat if their operand is one.
+# Views of large splats that are replaced by literals.
 _VIEWS = ("gnomon.rev", "gnomon.slice", "gnomon.transpose")
-_SPREADS = ("gnomon.reshape", "gnomon.broadcast_in_dim", *_VIEWS)
-_REDUCTIONS = frozenset(
-    f"gnomon.reduce_{name}" for name in ("sum", "prod", "max", "min", "and", "or", "xor")
-)
 
 
 def fold_constants(program: Program) -> None:
@@ -188,21 +184,21 @@ def _value_of(
         return np.zeros(() if _is_large(type_) else type_.shape, type_.dtype)
     if not operands or any(x not in small and x not in splats for x in operands):
         return None
-    if op.name in _REDUCTIONS:
+    if definition.form is Form.REDUCTION:
         shape = type_of(operands[0]).shape
         if _is_large(type_) or _is_large(type_of(operands[0]), _EVALUATED):
             return None
         # Reductions have one operand.
         number = _number(operands[0], small, splats)
         values = [small[operands[0]] if number is None else np.broadcast_to(number, shape)]
-    elif op.name in _SPREADS:
+    elif definition.form is Form.VIEW:
         number = _number(operands[0], small, splats)
         if number is not None:
             return number if _is_large(type_) else np.broadcast_to(number, type_.shape)
         if _is_large(type_):
             return None
         values = [small[x] for x in operands]
-    elif definition.batch is not batch_elementwise:
+    elif definition.form is not Form.ELEMENTWISE:
         return None
     elif _is_large(type_):
         numbers = [_number(x, small, splats) for x in operands]

@@ -27,6 +27,7 @@ from gnomon.dialects.emit import constant, convert, ops, zeros
 from gnomon.dialects.functions import Program, callee
 from gnomon.dialects.indexing.windows import Dimensions
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form, cost_of, form_of
 from gnomon.dialects.types import TensorType, is_floating, is_inexact, is_integer, type_of
 from gnomon.passes.expand import Expander
 
@@ -36,15 +37,16 @@ USER, NAN, DIVISION, INDEX = "user", "nan", "division", "index"
 _I32 = np.dtype(np.int32)
 _CODE = TensorType((), _I32)
 
-# Ops that return nan only if an operand is nan.
+# Forms of ops that return nan only if an operand is nan, and other such ops.
+_NO_NEW_NAN_FORMS = (
+    *(Form.CREATION, Form.IDENTITY, Form.VIEW, Form.JOIN, Form.REINTERPRETATION, Form.INDEXING),
+    *(Form.SORT, Form.CALLBACK),
+)
 _NO_NEW_NAN = frozenset(
     f"gnomon.{name}"
     for name in (
-        *("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "concatenate", "pad"),
-        *("slice", "dynamic_slice", "dynamic_update_slice", "rev", "gather", "scatter", "select"),
-        *("real", "imag", "complex", "conj", "neg", "abs", "sign", "max", "min", "clamp"),
-        *("convert", "bitcast_convert", "stop_gradient", "optimization_barrier", "name", "sort"),
-        *("pure_callback", "io_callback", "reduce_max", "reduce_min", "cummax", "cummin"),
+        *("conj", "neg", "abs", "sign", "max", "min", "clamp", "select", "convert", "scatter"),
+        *("reduce_max", "reduce_min", "cummax", "cummin"),
     )
 )
 
@@ -319,7 +321,8 @@ def _any(mask: ir.Value) -> ir.Value:
 
 
 def _may_make_nan(op: ir.Operation) -> bool:
-    if op.name in _NO_NEW_NAN:
+    is_part = cost_of(op.name) is Cost.NOTHING
+    if is_part or form_of(op.name) in _NO_NEW_NAN_FORMS or op.name in _NO_NEW_NAN:
         return False
     return any(is_inexact(type_of(r).dtype) for r in results_of(op))
 

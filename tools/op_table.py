@@ -13,15 +13,26 @@ from gnomon.dialects.contract import FACETS, REGISTRY, Op, Verdict
 from gnomon.dialects.example import AXIS, CALLEE, MEMBERS, example_program, example_text
 from gnomon.dialects.raising import RULES
 from gnomon.dialects.raising.source import Refusal
+from gnomon.dialects.traits import Form
 
 HEADER = """\
 # The ops of the gnomon dialect
 
 Generated from the registry by `python -m gnomon.tools.op_table`. A facet is a rule (✓) or a
-verdict; the second table explains the verdicts, and `docs/dialect.md` the facets. The ops of
-StableHLO that are raised to the dialect, and the attributes and an example of each op follow the
-tables.
+verdict; the second table explains the verdicts, and `docs/dialect.md` the facets. The table after
+it has the traits, which passes ask for. The ops of StableHLO that are raised to the dialect, and
+the attributes and an example of each op follow the tables.
 """
+
+TRAITS = """
+## Traits
+
+What a compiler needs to know about each op (`dialects/traits.py`): its form, the cost of an element
+of an elementwise op, the operands in which the op is linear (those in parentheses together, while
+the others are fixed), and the operations of StableHLO that it lowers to one-to-one.
+
+| op | form | cost | linear in | StableHLO |
+|---|---|---|---|---|"""
 
 FOREIGN = """
 ## Ops of StableHLO
@@ -58,7 +69,7 @@ def table() -> str:
             rule = getattr(op, facet)
             if isinstance(rule, Verdict):
                 used.add(rule)
-                cells.append(rule.name.lower().replace("_", " "))
+                cells.append(_words(rule.name))
             else:
                 cells.append("✓")
         doc = op.doc.replace("|", "\\|")
@@ -66,11 +77,41 @@ def table() -> str:
     lines.append("\n| verdict | meaning |\n|---|---|")
     for verdict in Verdict:
         if verdict in used:
-            lines.append(f"| {verdict.name.lower().replace('_', ' ')} | {verdict.value} |")
+            lines.append(f"| {_words(verdict.name)} | {verdict.value} |")
+    lines.append(TRAITS)
+    lines += map(traits, ops)
+    lines.append("\n| form | meaning |\n|---|---|")
+    lines += [f"| {_words(form.name)} | {form.value} |" for form in Form]
     lines.append(foreign_ops())
     lines.append(EXAMPLES)
     lines.append("\n\n".join(map(section, ops)))
     return "\n".join(lines) + "\n"
+
+
+def traits(op: Op) -> str:
+    """The row of an op in the table of traits."""
+    cost = _words(op.cost.name) if op.cost is not None else ""
+    lowered = ", ".join(f"`{name}`" for name in op.stablehlo)
+    return f"| `{op.name}` | {_words(op.form.name)} | {cost} | {_linearity(op)} | {lowered} |"
+
+
+def _words(name: str) -> str:
+    return name.lower().replace("_", " ")
+
+
+def _linearity(op: Op) -> str:
+    if op.linear is None:
+        return ""
+    if op.linear.in_bodies:
+        return "as its bodies"
+    return ", ".join(_group(op, group) for group in op.linear.groups)
+
+
+def _group(op: Op, group: tuple[int, ...] | None) -> str:
+    if group is None:
+        return "all" if op.operands is ... or len(op.operands) > 1 else f"`{op.operands[0]}`"
+    names = [f"`{op.operands[i]}`" if op.operands is not ... else f"`{i}`" for i in group]
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def foreign_ops() -> str:

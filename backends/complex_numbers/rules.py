@@ -27,12 +27,13 @@ from gnomon.backends.complex_numbers.parts import (
     smaller,
 )
 from gnomon.dialects.combinators import highest, lowest
-from gnomon.dialects.contract import Instance
+from gnomon.dialects.contract import REGISTRY, Instance, Op
 from gnomon.dialects.cumulative import prefix_scan
 from gnomon.dialects.elementwise.arithmetic import square_of_parts
 from gnomon.dialects.emit import constant, convert, full, full_like, ops, slice_along, transpose
 from gnomon.dialects.emit import reshape as reshaped
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import BOOL, is_complex, real_dtype
 
 __all__ = ["rules"]
@@ -69,11 +70,17 @@ def _barrier(inst: Instance) -> list[Value]:
     ]
 
 
-_EACH_PART = (
-    *("broadcast_in_dim", "reshape", "transpose", "rev", "slice", "concatenate", "pad", "select"),
-    *("dynamic_slice", "dynamic_update_slice", "scatter", "scatter_add", "name", "stop_gradient"),
-    *("sharding_constraint", "add", "sub", "neg", "reduce_sum", "reduce_window_sum", "cumsum"),
+_EACH_PART_FORMS = (
+    *(Form.VIEW, Form.JOIN, Form.INDEXING, Form.SCATTER, Form.IDENTITY),
+    *(Form.ELEMENTWISE, Form.REDUCTION, Form.SCAN, Form.WINDOW),
 )
+
+
+def _acts_on_each_part(op: Op) -> bool:
+    """Whether a result's part depends on that part of the operands only, as a linear function."""
+    is_linear = op.linear is not None and not op.linear.has_factors
+    return (is_linear and op.form in _EACH_PART_FORMS) or op.name == "stop_gradient"
+
 
 # ------------------------------------------------------------------------------ parts and literals
 
@@ -232,7 +239,7 @@ def _product(inst: Instance) -> list[Value]:
 
 
 _RULES: dict[str, _Rule] = {
-    **{f"gnomon.{name}": _each_part for name in _EACH_PART},
+    **{name: _each_part for name, op in REGISTRY.items() if _acts_on_each_part(op)},
     "gnomon.gather": _gather,
     "gnomon.optimization_barrier": _barrier,
     "gnomon.constant": _constant,

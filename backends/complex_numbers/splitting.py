@@ -20,6 +20,7 @@ from gnomon.dialects.contract import Instance, all_operations, attach_bodies, in
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form
 from gnomon.dialects.types import TensorType, is_complex, mlir_type, real_dtype, type_of
 from gnomon.passes.fold_constants import fold_constants
 
@@ -29,23 +30,15 @@ _CALL = "func.call"
 
 # A pass over memory takes as long as this many additions.
 _CHEAP = 16
-# The costs of ops, in additions of real numbers. Other ops cost one for real numbers, and two for
-# complex ones.
+# The costs of arithmetic on complex numbers, in additions of real numbers. Other ops cost one for
+# real numbers, and two for complex ones.
 _COSTS = {
-    **dict.fromkeys(("real", "imag", "complex", "constant", "iota", "broadcast_in_dim"), 0),
-    **dict.fromkeys(("reshape", "transpose", "slice", "concatenate", "pad", "rev", "select"), 0),
-    **dict.fromkeys(("conj", "neg", "convert", "name", "stop_gradient", "host_call"), 0),
-    **dict.fromkeys(("abs", "div"), 17),
+    **dict.fromkeys(("conj", "neg", "convert", "select"), 0),
     **dict.fromkeys(("mul", "square", "integer_pow"), 6),
+    **dict.fromkeys(("abs", "div"), 17),
 }
-_EXPENSIVE = frozenset(
-    {
-        *("dot_general", "conv_general_dilated", "reduce_sum", "reduce_prod", "cumsum", "cumprod"),
-        *("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "pow"),
-        *("asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2", "log1p", "expm1", "exp2"),
-        *("logistic", "sign", "reduce_max", "reduce_min", "cummax", "cummin", "cumlogsumexp"),
-    }
-)
+_FREE = (Form.CREATION, Form.VIEW, Form.JOIN, Form.IDENTITY, Form.HOST)
+_EXPENSIVE = (Form.CONTROL, Form.CONTRACTION, Form.REDUCTION, Form.SCAN)
 
 # The attributes of control-flow ops that are numbers of operands, in the order of the operands.
 _COUNTS = {"while": ("cond_consts", "body_consts"), "scan": ("consts", "carry")}
@@ -88,8 +81,11 @@ def _is_expensive(bodies: Sequence[Body]) -> bool:
     cost = 0
     for op in chain.from_iterable(all_operations(body) for body in bodies):
         definition = lookup(op)
-        if definition.is_control_flow or definition.name in _EXPENSIVE:
+        is_function = definition.cost in (Cost.ROOT, Cost.FUNCTION) or definition.name == "sign"
+        if definition.form in _EXPENSIVE or is_function:
             return True
+        if definition.form in _FREE or definition.cost is Cost.NOTHING:
+            continue
         values = [*operands_of(op), *results_of(op)]
         is_wide = any(is_complex(type_of(v).dtype) for v in values)
         cost += _COSTS.get(definition.name, 2 if is_wide else 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import BOOL, INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, require
@@ -38,6 +38,7 @@ from gnomon.dialects.control_flow.residuals import rematerialize
 from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import exceeds
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, type_of
 
 Arrays = Sequence[np.ndarray]
@@ -424,13 +425,16 @@ scan = Op(
     attributes={"consts": INT, "carry": INT, "length": INT, "reverse": BOOL, "unroll": INT},
     results=None,
     regions=("body",),
+    form=Form.CONTROL,
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=EXPANDED,
 )
 

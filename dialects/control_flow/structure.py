@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.contract import STRUCTURE, Op
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType
 
 
@@ -32,12 +33,14 @@ yield_ = Op(
     example=_YIELD,
     results=0,
     terminator=True,
+    form=Form.STRUCTURE,
     work=work_rules.nothing,
     infer=_no_results,
     evaluate=STRUCTURE,
     jvp=STRUCTURE,
     transpose=STRUCTURE,
     batch=STRUCTURE,
+    sharding=sharding_rules.undetermined,
     lower=STRUCTURE,
 )
 
@@ -59,12 +62,14 @@ branch = Op(
     operands=(),
     results=0,
     regions=("body",),
+    form=Form.STRUCTURE,
     work=work_rules.nothing,
     infer=_no_results,
     evaluate=STRUCTURE,
     jvp=STRUCTURE,
     transpose=STRUCTURE,
     batch=STRUCTURE,
+    sharding=sharding_rules.undetermined,
     lower=STRUCTURE,
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import (
     Tangents,
@@ -35,6 +35,7 @@ from gnomon.dialects.control_flow.bodies import (
 )
 from gnomon.dialects.emit import at_dim, constant, ops, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, is_inexact, mlir_type, type_of
 
 _INDEX = TensorType((), np.dtype(np.int32))
@@ -332,13 +333,17 @@ switch = Op(
     example=_EXAMPLE,
     results=None,
     regions=...,
+    form=Form.CONTROL,
+    stablehlo=("case",),
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
+from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.body import Body
 from gnomon.dialects.combinators import Tangents, Values, describe, require, to_front
@@ -33,6 +33,7 @@ from gnomon.dialects.control_flow.bodies import (
 )
 from gnomon.dialects.emit import at_dim, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import BODIES, Form
 from gnomon.dialects.types import TensorType, mlir_type, type_of
 
 _PREDICATE = TensorType((), np.dtype(np.bool_))
@@ -263,13 +264,17 @@ while_ = Op(
     attributes={"cond_consts": INT, "body_consts": INT},
     results=None,
     regions=("cond", "body"),
+    form=Form.CONTROL,
+    stablehlo=("while",),
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
     linearize=_linearize,
+    linear=BODIES,
     transpose=_transpose,
     batch=_batch,
+    sharding=sharding_rules.undetermined,
     lower=_lower,
 )
 

@@ -32,6 +32,7 @@ from gnomon.dialects.convolution.geometry import OP, Geometry, permuted
 from gnomon.dialects.emit import convert, move_dim, ops, reshape, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.traits import Form, multilinear
 from gnomon.dialects.types import (
     NUMERIC,
     TensorType,
@@ -344,10 +345,13 @@ conv_general_dilated = Op(
         "precision": STRING,
     },
     operands=("lhs", "rhs"),
+    form=Form.CONTRACTION,
+    stablehlo=("convolution",),
     work=_work,
     infer=_infer,
     evaluate=evaluate,
     jvp=jvp_linear_in(0, 1),
+    linear=multilinear(0, 1),
     transpose=_transpose,
     batch=_batch,
     sharding=sharding_rules.convolution,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import STRING
 from gnomon.dialects.combinators import (
     Tangents,
@@ -23,6 +24,7 @@ from gnomon.dialects.contract import ZERO_TANGENT, Instance, Rule
 from gnomon.dialects.elementwise.evaluation import from_parts, same_dtype
 from gnomon.dialects.emit import add_tangents, convert, full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, linear, multilinear
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -75,18 +77,23 @@ add = nary(
     "add",
     2,
     doc="x + y; logical or on bool",
+    cost=Cost.OPERATION,
     dtypes=ANY,
     evaluate=np.add,
     jvp=_jvp_add,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [cts[0] if is_linear else None for is_linear in linear],
+    stablehlo=("add",),
     lower=_lower_by_dtype("add", "or"),
 )
 sub = binary(
     "sub",
     doc="x - y",
+    cost=Cost.OPERATION,
     dtypes=NUMERIC,
     evaluate=np.subtract,
     rule=_jvp_sub,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [
         cts[0] if linear[0] else None,
         ops.neg(cts[0]) if linear[1] else None,
@@ -96,18 +103,23 @@ sub = binary(
 mul = binary(
     "mul",
     doc="x * y; logical and on bool",
+    cost=Cost.OPERATION,
     dtypes=ANY,
     evaluate=np.multiply,
     jvp=(lambda x, y, out: y, lambda x, y, out: x),
+    linear=multilinear(0, 1),
     transpose=_transpose_mul,
+    stablehlo=("multiply",),
     lower=_lower_by_dtype("multiply", "and"),
 )
 neg = unary(
     "neg",
     doc="-x",
+    cost=Cost.OPERATION,
     dtypes=NUMERIC,
     evaluate=same_dtype(np.negative),
     rule=jvp_linear,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [ops.neg(cts[0])],
     lower="negate",
 )
@@ -178,9 +190,11 @@ def _jvp_div(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value 
 div = binary(
     "div",
     doc="x / y; on integers the quotient rounds toward zero, and x / 0 has all bits set",
+    cost=Cost.DIVISION,
     dtypes=NUMERIC,
     evaluate=_evaluate_div,
     rule=_jvp_div,
+    linear=multilinear(0),
     transpose=lambda inst, cts, linear: [
         ops.div(cts[0], inst.operands[1]) if linear[0] else None,
         None,
@@ -190,6 +204,8 @@ div = binary(
 rem = binary(
     "rem",
     doc="the remainder of x / y with the sign of x; on integers, x if y is 0",
+    cost=Cost.FUNCTION,
+    work=work_rules.elementwise,
     dtypes=(*INTEGER, *FLOATING),
     evaluate=_evaluate_rem,
     rule=_jvp_rem,
@@ -227,6 +243,7 @@ def square_of_parts(o: Any, a: ir.Value, b: ir.Value, zero: ir.Value) -> tuple[i
 square = unary(
     "square",
     doc="x * x",
+    cost=Cost.OPERATION,
     dtypes=NUMERIC,
     evaluate=_evaluate_square,
     jvp=lambda x, out: ops.add(x, x),
@@ -275,6 +292,7 @@ def _jvp_abs(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value]
 abs_ = unary(
     "abs",
     doc="the absolute value; for complex numbers the magnitude, a real number",
+    cost=Cost.OPERATION,
     dtypes=(*SIGNED, *FLOATING, *COMPLEX),
     evaluate=_evaluate_abs,
     rule=_jvp_abs,
@@ -284,10 +302,12 @@ abs_ = unary(
 sign = unary(
     "sign",
     doc="-1, 0 or 1 with the sign of x (zeros keep their sign); x / |x| on complex numbers",
+    cost=Cost.OPERATION,
     dtypes=NUMERIC,
     evaluate=_evaluate_sign,
     # Zero by convention on complex numbers as well, where the function is not holomorphic.
     jvp=ZERO_TANGENT,
+    stablehlo=("sign",),
     lower=_lower_sign,
 )
 
@@ -318,6 +338,7 @@ def _round_dtype(dtype: np.dtype, rounding_method: str) -> np.dtype:
 floor = unary(
     "floor",
     doc="the largest integer not above x",
+    cost=Cost.OPERATION,
     dtypes=FLOATING,
     evaluate=np.floor,
     jvp=ZERO_TANGENT,
@@ -326,6 +347,7 @@ floor = unary(
 ceil = unary(
     "ceil",
     doc="the smallest integer not below x",
+    cost=Cost.OPERATION,
     dtypes=FLOATING,
     evaluate=np.ceil,
     jvp=ZERO_TANGENT,
@@ -334,9 +356,11 @@ ceil = unary(
 round_ = unary(
     "round",
     doc="the nearest integer; halves round AWAY_FROM_ZERO or TO_NEAREST_EVEN",
+    cost=Cost.OPERATION,
     dtypes=FLOATING,
     evaluate=_evaluate_round,
     jvp=ZERO_TANGENT,
+    stablehlo=("round_nearest_even", "round_nearest_afz"),
     lower=lambda inst: stablehlo(
         ROUNDING[inst.params["rounding_method"]], inst.operands, inst.result_types
     ),

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import nary
 from gnomon.dialects.elementwise.double_words import (
     Pair,
@@ -26,6 +25,7 @@ from gnomon.dialects.elementwise.gamma_integrals import jvp_known_partials
 from gnomon.dialects.elementwise.integral_weights import beta_weight
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import FLOATING
 
 Value = Any
@@ -142,7 +142,7 @@ regularized_incomplete_beta = nary(
     "regularized_incomplete_beta",
     3,
     doc="the cumulative distribution function at z of the beta distribution of parameters x and y",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=jvp_known_partials("a parameter", "regularized_incomplete_beta", (None, None, _density)),
     **in_f64("regularized_incomplete_beta", _betainc),

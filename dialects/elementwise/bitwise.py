@@ -11,6 +11,7 @@ from gnomon.dialects.combinators import binary, lowered, stablehlo, unary
 from gnomon.dialects.contract import ZERO_TANGENT, Instance, Op
 from gnomon.dialects.elementwise.evaluation import same_dtype
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import BOOL, INTEGER, SIGNED, SUB_BYTE, UNSIGNED, type_of
 
 LOGICAL = (BOOL, *INTEGER)
@@ -52,6 +53,7 @@ and_ = _integer_op(
     "and",
     2,
     doc="bitwise and; logical on bool",
+    cost=Cost.OPERATION,
     dtypes=LOGICAL,
     evaluate=same_dtype(np.bitwise_and),
     lower="and",
@@ -60,6 +62,7 @@ or_ = _integer_op(
     "or",
     2,
     doc="bitwise or; logical on bool",
+    cost=Cost.OPERATION,
     dtypes=LOGICAL,
     evaluate=same_dtype(np.bitwise_or),
     lower="or",
@@ -68,6 +71,7 @@ xor = _integer_op(
     "xor",
     2,
     doc="bitwise exclusive or; logical on bool",
+    cost=Cost.OPERATION,
     dtypes=LOGICAL,
     evaluate=same_dtype(np.bitwise_xor),
     lower="xor",
@@ -76,6 +80,7 @@ not_ = _integer_op(
     "not",
     1,
     doc="bitwise complement; logical on bool",
+    cost=Cost.OPERATION,
     dtypes=LOGICAL,
     evaluate=same_dtype(np.invert),
     lower="not",
@@ -105,6 +110,7 @@ shift_left = _integer_op(
     "shift_left",
     2,
     doc="x << y; 0 if y is not in [0, width)",
+    cost=Cost.OPERATION,
     dtypes=INTEGER,
     evaluate=same_dtype(np.left_shift),
     lower="shift_left",
@@ -113,6 +119,7 @@ shift_right_logical = _integer_op(
     "shift_right_logical",
     2,
     doc="x >> y with zeros shifted in; 0 if y is not in [0, width)",
+    cost=Cost.OPERATION,
     dtypes=INTEGER,
     evaluate=_evaluate_shift_right_logical,
     lower="shift_right_logical",
@@ -121,6 +128,7 @@ shift_right_arithmetic = _integer_op(
     "shift_right_arithmetic",
     2,
     doc="x >> y with the sign bit shifted in; all sign bits if y is not in [0, width)",
+    cost=Cost.OPERATION,
     dtypes=INTEGER,
     evaluate=_evaluate_shift_right_arithmetic,
     lower="shift_right_arithmetic",
@@ -143,6 +151,7 @@ population_count = _integer_op(
     "population_count",
     1,
     doc="the number of bits set",
+    cost=Cost.OPERATION,
     dtypes=INTEGER,
     evaluate=lambda x: np.bitwise_count(_unsigned(x)).astype(x.dtype),
     lower="popcnt",
@@ -151,6 +160,7 @@ clz = _integer_op(
     "clz",
     1,
     doc="the number of leading zero bits",
+    cost=Cost.OPERATION,
     dtypes=INTEGER,
     evaluate=_evaluate_clz,
     lower="count_leading_zeros",
@@ -224,6 +234,7 @@ mulhi = _integer_op(
     "mulhi",
     2,
     doc="the upper half of the bits of the exact product",
+    cost=Cost.OPERATION,
     dtypes=INTEGER,
     evaluate=_evaluate_mulhi,
     lower=_lower_mulhi,

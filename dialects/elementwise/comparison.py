@@ -32,6 +32,7 @@ from gnomon.dialects.emit import (
     zeros,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form, linear
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -81,9 +82,11 @@ def _comparison(name: str, symbol: str, evaluate: Rule, dtypes: Collection[np.dt
         name,
         2,
         doc=f"x {symbol} y, a bool",
+        cost=Cost.OPERATION,
         dtypes=dtypes,
         evaluate=evaluate,
         jvp=ZERO_TANGENT,
+        stablehlo=("compare",),
         lower=lambda inst: [stablehlo_compare(name.upper(), *inst.operands)],
         result_dtype=lambda dtype: BOOL,
         example=f'%r = "gnomon.{name}"(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>',
@@ -112,17 +115,21 @@ _extremum_slopes = (_extremum_slope, lambda x, y, out: _extremum_slope(y, x, out
 max_ = binary(
     "max",
     doc="the larger of x and y; nan if one is nan; logical or on bool",
+    cost=Cost.OPERATION,
     dtypes=ANY,
     evaluate=same_dtype(np.maximum),
     jvp=_extremum_slopes,
+    stablehlo=("maximum",),
     lower=lambda inst: [larger(*inst.operands)],
 )
 min_ = binary(
     "min",
     doc="the smaller of x and y; nan if one is nan; logical and on bool",
+    cost=Cost.OPERATION,
     dtypes=ANY,
     evaluate=same_dtype(np.minimum),
     jvp=_extremum_slopes,
+    stablehlo=("minimum",),
     lower=lambda inst: [smaller(*inst.operands)],
 )
 
@@ -196,10 +203,14 @@ select = Op(
     example='%r = "gnomon.select"(%p, %a, %b) : '
     "(tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>",
     operands=("predicate", "on_true", "on_false"),
+    form=Form.ELEMENTWISE,
+    cost=Cost.OPERATION,
+    stablehlo=("select",),
     work=work_rules.elementwise,
     infer=_infer_select,
     evaluate=_evaluate_select,
     jvp=_jvp_select,
+    linear=linear(1, 2),
     transpose=_transpose_select,
     batch=_batch_select,
     sharding=sharding_rules.elementwise,
@@ -268,6 +279,9 @@ clamp = Op(
     example='%r = "gnomon.clamp"(%low, %x, %high) : '
     "(tensor<f32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>",
     operands=("low", "x", "high"),
+    form=Form.ELEMENTWISE,
+    cost=Cost.OPERATION,
+    stablehlo=("clamp",),
     work=work_rules.elementwise,
     infer=_infer_clamp,
     evaluate=lambda low, x, high: _clamp(x, low, high),

@@ -28,6 +28,7 @@ from gnomon.dialects.elementwise.evaluation import from_parts
 from gnomon.dialects.emit import convert as emit_convert
 from gnomon.dialects.emit import ops, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form, linear
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -111,10 +112,13 @@ convert = unary(
     "convert",
     doc="x converted to a dtype: to integers toward zero, saturating (nan gives 0); to bool by "
     "x != 0; from complex to real by taking the real part",
+    cost=Cost.OPERATION,
     dtypes=ANY,
     evaluate=_evaluate_convert,
     rule=_jvp_convert,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [emit_convert(cts[0], inst.operand_types[0].dtype)],
+    stablehlo=("convert",),
     lower=_lower_convert,
     result_dtype=lambda x, dtype: dtype,
     attributes={"dtype": DTYPE},
@@ -123,10 +127,11 @@ convert = unary(
 real = unary(
     "real",
     doc="the real part",
-    work=work_rules.nothing,
+    cost=Cost.NOTHING,
     dtypes=COMPLEX,
     evaluate=np.real,
     rule=jvp_linear,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [ops.complex(cts[0], zeros(inst.type))],
     lower="real",
     result_dtype=real_dtype,
@@ -135,10 +140,11 @@ real = unary(
 imag = unary(
     "imag",
     doc="the imaginary part",
-    work=work_rules.nothing,
+    cost=Cost.NOTHING,
     dtypes=COMPLEX,
     evaluate=np.imag,
     rule=jvp_linear,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [ops.complex(zeros(inst.type), ops.neg(cts[0]))],
     lower="imag",
     result_dtype=real_dtype,
@@ -158,10 +164,11 @@ def _evaluate_complex(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 complex_ = binary(
     "complex",
     doc="the complex number x + iy",
-    work=work_rules.nothing,
+    cost=Cost.NOTHING,
     dtypes=PARTS,
     evaluate=_evaluate_complex,
     rule=jvp_linear,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [
         ops.real(cts[0]) if linear[0] else None,
         ops.neg(ops.imag(cts[0])) if linear[1] else None,
@@ -185,9 +192,11 @@ def _lower_conj(inst: Instance) -> list[ir.Value]:
 conj = unary(
     "conj",
     doc="the complex conjugate",
+    cost=Cost.OPERATION,
     dtypes=COMPLEX,
     evaluate=np.conjugate,
     rule=jvp_linear,
+    linear=linear(),
     transpose=lambda inst, cts, linear: [ops.conj(cts[0])],
     lower=_lower_conj,
     example='%r = "gnomon.conj"(%x) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>',
@@ -195,7 +204,7 @@ conj = unary(
 stop_gradient = unary(
     "stop_gradient",
     doc="x; its tangent is zero by definition",
-    work=work_rules.nothing,
+    cost=Cost.NOTHING,
     dtypes=ANY,
     evaluate=lambda x: x,
     jvp=ZERO_TANGENT,
@@ -289,6 +298,8 @@ bitcast_convert = Op(
     example='%r = "gnomon.bitcast_convert"(%x) {dtype = ui32} : (tensor<4xf32>) -> tensor<4xui32>',
     attributes={"dtype": DTYPE},
     operands=("x",),
+    form=Form.REINTERPRETATION,
+    stablehlo=("bitcast_convert",),
     work=work_rules.nothing,
     infer=_infer_bitcast,
     evaluate=_evaluate_bitcast,

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import INT
 from gnomon.dialects.combinators import binary, lower_to, lowered, require, stablehlo, unary
 from gnomon.dialects.contract import Instance
@@ -19,6 +18,7 @@ from gnomon.dialects.elementwise.evaluation import (
 from gnomon.dialects.elementwise.expansion import widen_bytes, widened
 from gnomon.dialects.emit import full_like, ops, scale
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import (
     FLOATING,
     INEXACT,
@@ -92,7 +92,7 @@ def _evaluate_logistic(x: np.ndarray) -> np.ndarray:
 exp = unary(
     "exp",
     doc="e to the power x",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.exp),
     jvp=lambda x, out: out,
@@ -101,7 +101,7 @@ exp = unary(
 exp2 = unary(
     "exp2",
     doc="2 to the power x",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.exp2),
     jvp=lambda x, out: scale(out, LN2),
@@ -110,7 +110,7 @@ exp2 = unary(
 expm1 = unary(
     "expm1",
     doc="e to the power x, minus 1, accurate near 0",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=_evaluate_expm1,
     jvp=lambda x, out: ops.add(out, full_like(out, 1)),
@@ -119,7 +119,7 @@ expm1 = unary(
 log = unary(
     "log",
     doc="natural logarithm",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.log),
     rule=lambda inst, outs, tangents: [ops.div(tangents[0], inst.operand)],
@@ -128,7 +128,7 @@ log = unary(
 log1p = unary(
     "log1p",
     doc="natural logarithm of 1 + x, accurate near 0",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=_evaluate_log1p,
     rule=lambda inst, outs, tangents: [
@@ -139,10 +139,11 @@ log1p = unary(
 logistic = unary(
     "logistic",
     doc="1 / (1 + exp(-x))",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=_evaluate_logistic,
     jvp=lambda x, out: ops.mul(out, ops.sub(full_like(out, 1), out)),
+    stablehlo=("logistic",),
     lower=widen_bytes(lower_to("logistic")),
 )
 
@@ -159,7 +160,7 @@ def _evaluate_rsqrt(x: np.ndarray) -> np.ndarray:
 sqrt = unary(
     "sqrt",
     doc="square root",
-    work=work_rules.transcendental,
+    cost=Cost.ROOT,
     dtypes=INEXACT,
     evaluate=np.sqrt,
     jvp=lambda x, out: ops.div(full_like(x, 0.5), out),
@@ -168,7 +169,7 @@ sqrt = unary(
 rsqrt = unary(
     "rsqrt",
     doc="1 / sqrt(x)",
-    work=work_rules.transcendental,
+    cost=Cost.ROOT,
     dtypes=INEXACT,
     evaluate=_evaluate_rsqrt,
     jvp=lambda x, out: scale(ops.div(out, x), -0.5),
@@ -192,7 +193,7 @@ def _evaluate_cbrt(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 cbrt = unary(
     "cbrt",
     doc="cube root, negative for negative x",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     evaluate=_evaluate_cbrt,
     # Written as one power, so that its own derivative is infinite at zero and zero at infinity.
@@ -232,7 +233,7 @@ def _evaluate_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 pow_ = binary(
     "pow",
     doc="x to the power y",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=_evaluate_pow,
     jvp=(_pow_by_base, _pow_by_exponent),
@@ -312,6 +313,7 @@ def _lower_integer_pow(inst: Instance) -> list[ir.Value]:
 integer_pow = unary(
     "integer_pow",
     doc="x to the power of a constant integer, by repeated squaring; 0 ** 0 is 1",
+    cost=Cost.OPERATION,
     dtypes=NUMERIC,
     evaluate=_evaluate_integer_pow,
     rule=_jvp_integer_pow,

@@ -16,6 +16,7 @@ from gnomon.dialects.combinators import Tangents, nary, stablehlo
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import add_tangents, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, multilinear
 from gnomon.dialects.types import FLOATING
 
 # Veltkamp's splitting constant for 53-bit mantissas.
@@ -144,9 +145,11 @@ fma = nary(
     3,
     doc="x * y + z; evaluation rounds once, and so does compiled code if the processor can",
     work=work_rules.per_element(2),
+    cost=Cost.OPERATION,
     dtypes=FLOATING,
     evaluate=_evaluate,
     jvp=_jvp,
+    linear=multilinear((0, 2), (1, 2)),
     transpose=_transpose,
     lower=_lower,
 )

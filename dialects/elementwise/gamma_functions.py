@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import Tangents, Values, binary, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.double_words import (
@@ -31,6 +30,7 @@ from gnomon.dialects.elementwise.expansion import both, dtype_of, emitted
 from gnomon.dialects.elementwise.gamma_polynomials import COTANGENT, DIGAMMA, LGAMMA
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import FLOATING
 
 Value = Any
@@ -234,7 +234,7 @@ def _polygamma_slope(n: ir.Value, x: ir.Value) -> ir.Value:
 lgamma = unary(
     "lgamma",
     doc="the logarithm of the absolute value of the gamma function",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=lambda x, out: ops.digamma(x),
     **both("lgamma", _lgamma),
@@ -242,7 +242,7 @@ lgamma = unary(
 digamma = unary(
     "digamma",
     doc="the derivative of lgamma; nan at its poles, 0 and the negative integers",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=lambda x, out: _polygamma_slope(full_like(x, 0), x),
     **both("digamma", _digamma),
@@ -418,7 +418,7 @@ def _jvp_polygamma(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.
 zeta = binary(
     "zeta",
     doc="the Hurwitz zeta function, the sum of (q + k) ** -x over k = 0, 1, 2, ...",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=(lambda x, q, out: _zeta_by_exponent(emitted, x, q), _zeta_by_base),
     **both("zeta", _zeta),
@@ -426,7 +426,7 @@ zeta = binary(
 polygamma = binary(
     "polygamma",
     doc="the n-th derivative of digamma, for an integer n (the first operand)",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     rule=_jvp_polygamma,
     **both("polygamma", _polygamma),

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
 from gnomon.dialects.attributes import BOOL
 from gnomon.dialects.combinators import Tangents, Values, binary, nary
 from gnomon.dialects.contract import Instance
@@ -37,6 +36,7 @@ from gnomon.dialects.elementwise.gamma_probabilities import lower_probability, u
 from gnomon.dialects.elementwise.integral_weights import gamma_weight
 from gnomon.dialects.emit import add_tangents, full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import FLOATING, type_of
 
 Value = Any
@@ -151,7 +151,7 @@ def jvp_known_partials(
 igamma = binary(
     "igamma",
     doc="the regularized lower incomplete gamma function P(x, y) of parameter x at y",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=(lambda a, x, out: ops.igamma_grad_a(a, x), lambda a, x, out: density(a, x)),
     **in_f64("igamma", _igamma),
@@ -159,7 +159,7 @@ igamma = binary(
 igammac = binary(
     "igammac",
     doc="the regularized upper incomplete gamma function, 1 - igamma(x, y)",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=(
         lambda a, x, out: ops.neg(ops.igamma_grad_a(a, x)),
@@ -170,7 +170,7 @@ igammac = binary(
 igamma_grad_a = binary(
     "igamma_grad_a",
     doc="the derivative of igamma with respect to its first operand",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     rule=jvp_known_partials(
         "the parameter",
@@ -182,7 +182,7 @@ igamma_grad_a = binary(
 random_gamma_grad = binary(
     "random_gamma_grad",
     doc="the derivative with respect to x of a sample y of the gamma distribution of parameter x",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     rule=jvp_known_partials(
         "the parameter",
@@ -226,7 +226,7 @@ gamma_sample = nary(
     2,
     doc="y, a sample (or its logarithm) of the gamma distribution of parameter x, differentiable "
     "with respect to x",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     attributes={"log_space": BOOL},
     evaluate=lambda a, sample, log_space: sample,

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import lowered, unary
 from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
 from gnomon.dialects.elementwise.expansion import Parts, copysign, dtype_of, expand, literal
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import INEXACT
 
 # ------------------------------------------------------------------------------- sinh, cosh, tanh
@@ -73,7 +73,7 @@ def _expand_complex_cosh(x: ir.Value, y: ir.Value) -> Parts:
 sinh = unary(
     "sinh",
     doc="hyperbolic sine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.sinh,
     jvp=lambda x, out: ops.cosh(x),
@@ -82,7 +82,7 @@ sinh = unary(
 cosh = unary(
     "cosh",
     doc="hyperbolic cosine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.cosh),
     jvp=lambda x, out: ops.sinh(x),
@@ -91,7 +91,7 @@ cosh = unary(
 tanh = unary(
     "tanh",
     doc="hyperbolic tangent",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.tanh,
     jvp=lambda x, out: ops.sub(full_like(x, 1), ops.mul(out, out)),
@@ -262,7 +262,7 @@ def one_minus_square(x: ir.Value) -> ir.Value:
 asinh = unary(
     "asinh",
     doc="inverse hyperbolic sine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.arcsinh,
     jvp=lambda x, out: ops.rsqrt(ops.add(ops.mul(x, x), full_like(x, 1))),
@@ -271,7 +271,7 @@ asinh = unary(
 acosh = unary(
     "acosh",
     doc="inverse hyperbolic cosine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.arccosh,
     # Two roots, not the root of the product, which is on another branch if Re z < 0.
@@ -283,7 +283,7 @@ acosh = unary(
 atanh = unary(
     "atanh",
     doc="inverse hyperbolic tangent",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.arctanh,
     jvp=lambda x, out: ops.div(full_like(x, 1), one_minus_square(x)),

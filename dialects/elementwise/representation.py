@@ -22,11 +22,13 @@ from gnomon.dialects.contract import ZERO_TANGENT, Instance
 from gnomon.dialects.elementwise.expansion import widen_bytes
 from gnomon.dialects.emit import ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, linear, multilinear
 from gnomon.dialects.types import BOOL, FLOATING, type_of
 
 is_finite = unary(
     "is_finite",
     doc="true if x is neither infinite nor nan",
+    cost=Cost.OPERATION,
     dtypes=FLOATING,
     evaluate=np.isfinite,
     jvp=ZERO_TANGENT,
@@ -98,9 +100,11 @@ def _lower_nextafter(inst: Instance) -> list[ir.Value]:
 nextafter = binary(
     "nextafter",
     doc="the next representable number after x toward y; y if they are equal",
+    cost=Cost.OPERATION,
     dtypes=FLOATING,
     evaluate=_evaluate_nextafter,
     rule=_jvp_nextafter,
+    linear=multilinear(0),
     transpose=lambda inst, cts, linear: [cts[0], None],
     lower=_lower_nextafter,
 )
@@ -160,10 +164,13 @@ def _lower_reduce_precision(inst: Instance) -> list[ir.Value]:
 reduce_precision = unary(
     "reduce_precision",
     doc="x rounded to a format of fewer bits: ties to even, overflow to infinity, underflow to 0",
+    cost=Cost.OPERATION,
     dtypes=FLOATING,
     evaluate=_evaluate_reduce_precision,
     rule=jvp_linear,
+    linear=linear(),
     transpose=_transpose_reduce_precision,
+    stablehlo=("reduce_precision",),
     lower=widen_bytes(_lower_reduce_precision),
     result_dtype=_reduce_precision_dtype,
     attributes={"exponent_bits": INT, "mantissa_bits": INT},

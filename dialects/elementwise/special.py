@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import unary
 from gnomon.dialects.elementwise.double_words import (
     Pair,
@@ -42,6 +41,7 @@ from gnomon.dialects.elementwise.special_polynomials import (
 )
 from gnomon.dialects.emit import full_like, ops, scale
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import FLOATING
 
 Value = Any
@@ -147,7 +147,7 @@ def _erf_inv(o: Any, x: Value, w: Value) -> Value:
 erf = unary(
     "erf",
     doc="the error function, 2 / sqrt(pi) times the integral of exp(-t²) from 0 to x",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.neg(ops.mul(x, x))), 2 / math.sqrt(math.pi)),
     **both("erf", _erf, wide=False),
@@ -155,7 +155,7 @@ erf = unary(
 erfc = unary(
     "erfc",
     doc="1 - erf(x), accurate if erf(x) is close to 1",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.neg(ops.mul(x, x))), -2 / math.sqrt(math.pi)),
     **both("erfc", _erfc),
@@ -163,7 +163,7 @@ erfc = unary(
 erf_inv = unary(
     "erf_inv",
     doc="the inverse of the error function; infinite at -1 and 1, nan beyond",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=lambda x, out: scale(ops.exp(ops.mul(out, out)), math.sqrt(math.pi) / 2),
     **both("erf_inv", _erf_inv, first=_erf_inv_place),
@@ -237,7 +237,7 @@ def _slope_of_i1e(x: ir.Value, out: ir.Value) -> ir.Value:
 bessel_i0e = unary(
     "bessel_i0e",
     doc="exp(-|x|) times the modified Bessel function of order 0",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=lambda x, out: ops.sub(ops.bessel_i1e(x), ops.mul(ops.sign(x), out)),
     **both("bessel_i0e", _bessel_i0e),
@@ -245,7 +245,7 @@ bessel_i0e = unary(
 bessel_i1e = unary(
     "bessel_i1e",
     doc="exp(-|x|) times the modified Bessel function of order 1",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=_slope_of_i1e,
     **both("bessel_i1e", _bessel_i1e),

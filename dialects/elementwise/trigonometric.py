@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects import work_rules
 from gnomon.dialects.combinators import binary, lower_to, lowered, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
@@ -20,12 +19,13 @@ from gnomon.dialects.elementwise.hyperbolic import (
 )
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost
 from gnomon.dialects.types import INEXACT, is_complex
 
 sin = unary(
     "sin",
     doc="sine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.sin,
     jvp=lambda x, out: ops.cos(x),
@@ -34,7 +34,7 @@ sin = unary(
 cos = unary(
     "cos",
     doc="cosine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.cos,
     jvp=lambda x, out: ops.neg(ops.sin(x)),
@@ -43,7 +43,7 @@ cos = unary(
 tan = unary(
     "tan",
     doc="tangent",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.tan),
     jvp=lambda x, out: ops.add(full_like(x, 1), ops.mul(out, out)),
@@ -71,7 +71,7 @@ def complex_atan(o: Any, x: Any, y: Any) -> Parts:
 asin = unary(
     "asin",
     doc="inverse sine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.arcsin),
     jvp=lambda x, out: _slope_of_asin(x),
@@ -82,7 +82,7 @@ asin = unary(
 acos = unary(
     "acos",
     doc="inverse cosine",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=np.arccos,
     jvp=lambda x, out: ops.neg(_slope_of_asin(x)),
@@ -93,7 +93,7 @@ acos = unary(
 atan = unary(
     "atan",
     doc="inverse tangent",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=of_f32_in_f64(np.arctan),
     jvp=lambda x, out: ops.div(full_like(x, 1), ops.add(full_like(x, 1), ops.mul(x, x))),
@@ -133,12 +133,13 @@ atan2 = binary(
     "atan2",
     doc="the angle in [-pi, pi] of the point with ordinate x and abscissa y; "
     "for complex operands, -i log((y + ix) / sqrt(x² + y²))",
-    work=work_rules.transcendental,
+    cost=Cost.FUNCTION,
     dtypes=INEXACT,
     evaluate=_evaluate_atan2,
     jvp=(
         lambda y, x, out: _atan2_slope(x, x, y),
         lambda y, x, out: _atan2_slope(ops.neg(y), x, y),
     ),
+    stablehlo=("atan2",),
     lower=_lower_atan2,
 )

@@ -37,6 +37,7 @@ from gnomon.dialects.indexing.windows import (
     starts_of,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, linear
 from gnomon.dialects.types import (
     ANY,
     BOOL,
@@ -327,10 +328,13 @@ gather = Op(
         "indices_are_sorted": FLAG,
     },
     operands=("operand", "indices"),
+    form=Form.INDEXING,
+    stablehlo=("gather",),
     work=work_rules.nothing,
     infer=_infer,
     evaluate=_evaluate,
     jvp=_jvp,
+    linear=linear(0),
     transpose=_transpose,
     batch=_batch,
     sharding=sharding_rules.gathered,

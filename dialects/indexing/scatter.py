@@ -48,6 +48,7 @@ from gnomon.dialects.indexing.windows import (
 )
 from gnomon.dialects.indexing.writes import Write, assign, combine, extremum, native, unchanged
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, Linearity, linear, multilinear
 from gnomon.dialects.types import (
     ANY,
     TensorType,
@@ -261,6 +262,7 @@ def _scatter(
     update: str | None,
     jvp: Facet,
     transpose: Facet,
+    linear: Linearity | None = None,
 ) -> Op:
     return Op(
         name=name,
@@ -279,10 +281,13 @@ def _scatter(
             "indices_are_sorted": FLAG,
         },
         operands=("operand", "indices", "updates"),
+        form=Form.SCATTER,
+        stablehlo=("scatter",),
         work=work_rules.nothing if update is None else _work,
         infer=functools.partial(_infer, name),
         evaluate=functools.partial(_evaluate, write, working_dtype),
         jvp=jvp,
+        linear=linear,
         transpose=transpose,
         batch=_batch,
         sharding=sharding_rules.scattered,
@@ -297,6 +302,7 @@ scatter = _scatter(
     working_dtype=unchanged,
     update=None,
     jvp=jvp_set,
+    linear=linear(0, 2),
     transpose=transpose_set,
 )
 scatter_add = _scatter(
@@ -306,6 +312,7 @@ scatter_add = _scatter(
     working_dtype=native,
     update="add",
     jvp=jvp_add,
+    linear=linear(0, 2),
     transpose=transpose_add,
 )
 scatter_mul = _scatter(
@@ -315,6 +322,7 @@ scatter_mul = _scatter(
     working_dtype=native,
     update="mul",
     jvp=jvp_mul,
+    linear=multilinear(0),
     transpose=transpose_mul,
 )
 scatter_min = _scatter(

@@ -20,6 +20,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     on_diagonal,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 from gnomon_runtime.linear_algebra import factorizations
 
@@ -71,6 +72,8 @@ cholesky = Op(
     "definite",
     example='%r = "gnomon.cholesky"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
+    form=Form.MATRIX,
+    stablehlo=("cholesky",),
     work=flops.cholesky,
     infer=_infer,
     evaluate=factorizations.cholesky,

@@ -24,6 +24,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     real_part,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, real_dtype, type_of
 from gnomon_runtime.linear_algebra import factorizations
 from gnomon_runtime.linear_algebra.members import complex_dtype
@@ -61,6 +62,7 @@ eigh = Op(
     attributes={"lower": BOOL},
     operands=("a",),
     results=2,
+    form=Form.MATRIX,
     work=flops.eigh,
     infer=_infer_eigh,
     evaluate=factorizations.eigh,
@@ -94,6 +96,7 @@ eigvalsh = Op(
     example='%w = "gnomon.eigvalsh"(%a) {lower = true} : (tensor<3x3xf32>) -> tensor<3xf32>',
     attributes={"lower": BOOL},
     operands=("a",),
+    form=Form.MATRIX,
     work=flops.eigvalsh,
     infer=_infer_eigvalsh,
     evaluate=factorizations.eigvalsh,
@@ -198,6 +201,7 @@ eig = Op(
     attributes=dict.fromkeys(("compute_left", "compute_right", "enable_eigvec_derivs"), BOOL),
     operands=...,
     results=None,
+    form=Form.MATRIX,
     work=flops.eig,
     infer=_infer_eig,
     evaluate=factorizations.eig,

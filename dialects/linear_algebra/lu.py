@@ -24,6 +24,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     upper_triangle,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 from gnomon_runtime.linear_algebra import elimination
 
@@ -97,6 +98,7 @@ lu = Op(
     ": (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<3xi32>, tensor<3xi32>)",
     operands=("a",),
     results=3,
+    form=Form.MATRIX,
     work=flops.lu,
     infer=_infer,
     evaluate=elimination.factor,
@@ -129,11 +131,13 @@ lu_pivots_to_permutation = Op(
     ": (tensor<3xi32>) -> tensor<4xi32>",
     attributes={"size": INT},
     operands=("pivots",),
+    form=Form.MATRIX,
     work=flops.permutation,
     infer=_infer_permutation,
     evaluate=elimination.permutation_of,
     jvp=ZERO_TANGENT,
     transpose=NOT_LINEAR,
     batch=batch_leading,
+    sharding=sharding_rules.automatic_batch,
     lower=on_host,
 )

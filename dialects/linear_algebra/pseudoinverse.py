@@ -16,6 +16,7 @@ from gnomon.dialects.linear_algebra.matrices import (
 )
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import surely_at_most
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, real_dtype, type_of
 from gnomon_runtime.linear_algebra import factorizations
 
@@ -60,6 +61,7 @@ pinv = Op(
     doc="the pseudoinverse; singular values up to rtol times the largest count as zero",
     example='%r = "gnomon.pinv"(%a, %rtol) : (tensor<4x3xf32>, tensor<f32>) -> tensor<3x4xf32>',
     operands=("a", "rtol"),
+    form=Form.MATRIX,
     work=flops.pseudoinverse,
     infer=_infer,
     evaluate=factorizations.pinv,

@@ -26,6 +26,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     rows,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 from gnomon_runtime.linear_algebra import factorizations, reflectors
 
@@ -44,6 +45,7 @@ geqrf = Op(
     ": (tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)",
     operands=("x",),
     results=2,
+    form=Form.MATRIX,
     work=flops.householder,
     infer=_infer_geqrf,
     evaluate=factorizations.geqrf,
@@ -76,6 +78,7 @@ householder_product = Op(
     example='%q = "gnomon.householder_product"(%a, %taus) '
     ": (tensor<4x3xf32>, tensor<3xf32>) -> tensor<4x3xf32>",
     operands=("a", "taus"),
+    form=Form.MATRIX,
     work=flops.householder,
     infer=_infer_product,
     evaluate=reflectors.product,
@@ -188,6 +191,7 @@ qr = Op(
     attributes={"full_matrices": BOOL, "pivoting": BOOL},
     operands=...,
     results=None,
+    form=Form.MATRIX,
     work=flops.qr,
     infer=_infer_qr,
     evaluate=factorizations.qr,

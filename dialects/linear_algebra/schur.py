@@ -8,6 +8,7 @@ from gnomon.dialects.contract import NO_DERIVATIVE, NOT_LINEAR, Op
 from gnomon.dialects.linear_algebra import flops
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.linear_algebra.matrices import batch_leading, check_square
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType
 from gnomon_runtime.linear_algebra import factorizations
 
@@ -26,6 +27,7 @@ schur = Op(
     attributes={"compute_schur_vectors": BOOL},
     operands=...,
     results=None,
+    form=Form.MATRIX,
     work=flops.schur,
     infer=_infer,
     evaluate=factorizations.schur,

@@ -26,6 +26,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     trace,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, multilinear
 from gnomon.dialects.types import TensorType, is_complex, real_dtype, type_of
 from gnomon_runtime.linear_algebra import systems, unthreaded
 
@@ -82,10 +83,12 @@ solve = Op(
     ": (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",
     attributes={"transpose_a": BOOL},
     operands=("a", "b"),
+    form=Form.MATRIX,
     work=flops.solve,
     infer=_infer_solve,
     evaluate=systems.solve,
     jvp=_jvp_solve,
+    linear=multilinear(1),
     transpose=_transpose_solve,
     batch=_batch_solve,
     sharding=sharding_rules.batch_dimensions,
@@ -124,6 +127,7 @@ slogdet = Op(
     example='%sign, %log = "gnomon.slogdet"(%a) : (tensor<3x3xf32>) -> (tensor<f32>, tensor<f32>)',
     operands=("a",),
     results=2,
+    form=Form.MATRIX,
     work=flops.determinant,
     infer=_infer_slogdet,
     evaluate=systems.slogdet,
@@ -152,6 +156,7 @@ det = Op(
     doc="the determinant",
     example='%r = "gnomon.det"(%a) : (tensor<3x3xf32>) -> tensor<f32>',
     operands=("a",),
+    form=Form.MATRIX,
     work=flops.determinant,
     infer=_infer_det,
     evaluate=unthreaded.det,
@@ -183,6 +188,7 @@ cofactors = Op(
     "singular",
     example='%r = "gnomon.cofactors"(%a) : (tensor<3x3xf32>) -> tensor<3x3xf32>',
     operands=("a",),
+    form=Form.MATRIX,
     work=flops.cofactors,
     infer=_infer_cofactors,
     evaluate=systems.cofactors,

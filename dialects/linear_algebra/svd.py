@@ -24,6 +24,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     real_part,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, real_dtype, type_of
 from gnomon_runtime.linear_algebra import factorizations
 
@@ -117,6 +118,7 @@ svd = Op(
     attributes={"full_matrices": BOOL, "compute_uv": BOOL},
     operands=...,
     results=None,
+    form=Form.MATRIX,
     work=flops.svd,
     infer=_infer,
     evaluate=factorizations.svd,

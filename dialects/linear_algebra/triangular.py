@@ -29,6 +29,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     upper_triangle,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, multilinear
 from gnomon.dialects.types import TensorType, is_complex
 from gnomon_runtime.linear_algebra.substitution import solve_triangular
 
@@ -130,10 +131,13 @@ triangular_solve = Op(
         ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"), BOOL
     ),
     operands=("a", "b"),
+    form=Form.MATRIX,
+    stablehlo=("triangular_solve",),
     work=flops.substitution,
     infer=_infer,
     evaluate=solve_triangular,
     jvp=_jvp,
+    linear=multilinear(1),
     transpose=_transpose,
     batch=_batch,
     sharding=sharding_rules.batch_dimensions,

@@ -22,6 +22,7 @@ from gnomon.dialects.linear_algebra.matrices import (
     rows,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, multilinear
 from gnomon.dialects.types import TensorType, real_dtype, type_of
 from gnomon_runtime.linear_algebra import factorizations, reflectors, systems
 
@@ -101,12 +102,15 @@ tridiagonal_solve = Op(
     example='%r = "gnomon.tridiagonal_solve"(%dl, %d, %du, %b) '
     ": (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>",
     operands=("dl", "d", "du", "b"),
+    form=Form.MATRIX,
     work=flops.tridiagonal_solve,
     infer=_infer_solve,
     evaluate=systems.tridiagonal_solve,
     jvp=_jvp_solve,
+    linear=multilinear(3),
     transpose=_transpose_solve,
     batch=_batch_solve,
+    sharding=sharding_rules.automatic_batch,
     lower=on_host,
 )
 
@@ -126,6 +130,7 @@ hessenberg = Op(
     ": (tensor<3x3xf32>) -> (tensor<3x3xf32>, tensor<2xf32>)",
     operands=("a",),
     results=2,
+    form=Form.MATRIX,
     work=flops.hessenberg,
     infer=_infer_hessenberg,
     evaluate=reflectors.to_hessenberg,
@@ -158,6 +163,7 @@ tridiagonal = Op(
     attributes={"lower": BOOL},
     operands=("a",),
     results=4,
+    form=Form.MATRIX,
     work=flops.tridiagonal,
     infer=_infer_tridiagonal,
     evaluate=factorizations.tridiagonal,

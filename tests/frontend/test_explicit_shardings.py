@@ -446,6 +446,10 @@ def test_an_unreduced_array_is_the_sum_of_its_terms(mesh: Any) -> None:
         terms = [np.asarray(shard.data) for shard in c.addressable_shards][::2]
         np.testing.assert_array_equal(sum(terms), total)
         np.testing.assert_array_equal(reshard(c + c, P("x", "y")), total + total)
+        # Not only sums: every op that is linear without factors keeps the terms.
+        running = gnp.cumsum(c, axis=0)
+        assert running.sharding.spec.unreduced == {"x"}
+        np.testing.assert_array_equal(reshard(running, P()), np.cumsum(total, axis=0))
         parts = [
             gn.device_put(np.full(2, i, np.float32), device) for i, device in enumerate(mesh._flat)
         ]

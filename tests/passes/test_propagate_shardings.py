@@ -10,12 +10,13 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import lax
-from gnomon.dialects.contract import TypeRuleError
+from gnomon.dialects.contract import REGISTRY, TypeRuleError
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import context, ir
-from gnomon.dialects.sharding_constraint import sharding_constraint
+from gnomon.dialects.sharding_constraint import constraint_split, sharding_constraint
+from gnomon.dialects.sharding_rules import SplitUse
 from gnomon.dialects.types import TensorType
-from gnomon.passes.propagate_shardings import Split, Use, constraint_split, propagate, propagate_op
+from gnomon.passes.propagate_shardings import Split, propagate
 
 SIZES = {"x": 4, "y": 2}
 
@@ -63,6 +64,9 @@ RULES: list[tuple[str, dict[str, Any], list[Any], list[Any], list[str], list[str
     ("top_k", {"axis": 1}, [(8, 4)], [(8, 2), (8, 2)], ["x y"], ["x -", "x -"]),
     ("cholesky", {}, [(8, 2, 2)], [(8, 2, 2)], ["x y -"], ["x - -"]),
     ("rng_bit_generator", {}, [(4,)], [(4,), (8,)], ["x"], ["-", "-"]),
+    ("bitcast_convert", {}, [(8, 4)], [(8,)], ["x y"], ["x"]),
+    ("householder_product", {}, [(8, 4, 3), (8, 3)], [(8, 4, 3)], ["x y -", "- -"], ["x - -"]),
+    ("optimization_barrier", {}, [(8,), (8,)], [(8,), (8,)], ["x", "y"], ["x", "y"]),
 ]
 
 
@@ -75,8 +79,8 @@ def test_the_results_of_an_op(
     given: list[str],
     expected: list[str],
 ) -> None:
-    use = Use(name, params, operands, results, [split(g) for g in given], SIZES)
-    assert propagate_op(use) == [split(e) for e in expected]
+    use = SplitUse(name, params, operands, results, [split(g) for g in given], SIZES)
+    assert REGISTRY[f"gnomon.{name}"].sharding.automatic(use) == [split(e) for e in expected]
 
 
 def _propagated(f: Any, arguments: list[Any], given: list[str]) -> list[Split]:
@@ -118,8 +122,8 @@ def test_a_constraint_overrides_all_but_open_dimensions() -> None:
     params = {**CONSTRAINT, "spec": ("y", "?")}
     assert constraint_split(params, split("x x")) == split("y x")
     assert constraint_split(params, split("- y")) == split("y -")
-    use = Use("sharding_constraint", params, [(8, 4)], [(8, 4)], [split("- x")], SIZES)
-    assert propagate_op(use) == [split("y x")]
+    use = SplitUse("sharding_constraint", params, [(8, 4)], [(8, 4)], [split("- x")], SIZES)
+    assert sharding_constraint.sharding.automatic(use) == [split("y x")]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from gnomon.dialects.body import results_of
 from gnomon.dialects.contract import ENGINE, lookup
 from gnomon.dialects.functions import TRANSFORMATIONS, Program
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, names_of
 from gnomon.dialects.types import is_inexact, tensor_type
 from gnomon.tools.fuzz.running import Outcome, evaluator_of
 
@@ -30,15 +31,20 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _of_forms(*forms: Form) -> frozenset[str]:
+    return frozenset(name.removeprefix("gnomon.") for name in names_of("gnomon", *forms))
+
+
 # Ops without rounding.
 EXACT = _names(
-    "abs and all_gather all_to_all argmax argmin bitcast_convert broadcast_in_dim ceil clamp clz "
-    "complex concatenate conj constant copysign cummax cummin dynamic_slice dynamic_update_slice "
-    "eq floor gather ge gt imag iota is_finite le lt max min ne neg nextafter not "
-    "optimization_barrier or pad pmax pmin ppermute real reduce_and reduce_max reduce_min "
-    "reduce_or reduce_precision reduce_window_max reduce_window_min reduce_xor reshape rev round "
-    "scatter scatter_max scatter_min select sign slice sort stop_gradient top_k transpose "
-    "window_argmax window_argmin xor name yield branch"
+    "abs and all_gather all_to_all argmax argmin ceil clamp clz complex conj cummax cummin eq "
+    "floor ge gt imag is_finite le lt max min ne neg nextafter not or pmax pmin ppermute real "
+    "reduce_and reduce_max reduce_min reduce_or reduce_precision reduce_window_max "
+    "reduce_window_min reduce_xor round scatter scatter_max scatter_min select sign stop_gradient "
+    "window_argmax window_argmin xor"
+) | _of_forms(
+    *(Form.CREATION, Form.IDENTITY, Form.VIEW, Form.JOIN, Form.REINTERPRETATION, Form.INDEXING),
+    *(Form.SORT, Form.STRUCTURE),
 )
 # Ops whose result may be a zero of either sign if their operands have both.
 EXTREMA = _names(
@@ -50,11 +56,7 @@ SUMS = _names("cumsum reduce_sum reduce_window_sum")
 # Ops whose result is rounded once: correctly, or nearly so.
 ROUNDED = _names("add sub mul div sqrt square convert fma")
 # Ops that combine many operand elements in each result: errors are relative to the largest.
-NORMWISE = _names(
-    "cholesky cofactors conv_general_dilated det dot_general eig eigh eigvalsh fft geqrf "
-    "hessenberg householder_product lu pinv qr schur slogdet solve svd triangular_solve "
-    "tridiagonal tridiagonal_solve"
-)
+NORMWISE = _of_forms(Form.CONTRACTION, Form.FOURIER, Form.MATRIX)
 
 # Ops that tell whether operands are equal, which perturbed numbers hardly ever are.
 EQUALITIES = _names("eq ne")

@@ -12,6 +12,7 @@ from gnomon.backends.errors import NotDynamic
 from gnomon.backends.iree.dynamic.sizes import Size, Sizes, create
 from gnomon.backends.iree.legalize.after_lowering.constant_reductions import IDEMPOTENT
 from gnomon.dialects.mlir import context, ir, stablehlo
+from gnomon.dialects.traits import Form, names_of
 
 __all__ = ["FORMS", "empty", "guard_reductions", "write_forms"]
 
@@ -276,7 +277,7 @@ FORMS: dict[str, Callable[[ir.Operation, Sizes], ir.Value]] = {
 """For each op of StableHLO by name, the function that writes it in another dialect."""
 
 
-_GUARDED = ("stablehlo.reduce", "stablehlo.reduce_window")
+_GUARDED = names_of("stablehlo", Form.REDUCTION, Form.WINDOW)
 
 
 def guard_reductions(module: ir.Module) -> None:

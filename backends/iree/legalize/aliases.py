@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 
 __all__ = [
     "MOVES_DIMENSIONS",
@@ -19,15 +20,9 @@ __all__ = [
     "READ_IN_PLACE",
     "REARRANGES",
     "SAME_BUFFER",
-    "SCATTERS",
-    "UPDATES",
+    "is_update",
     "name_of",
 ]
-
-SCATTERS: Final = frozenset({"scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max"})
-
-# The result is written into the buffer of the first operand, if nothing else needs that buffer.
-UPDATES: Final = SCATTERS | {"dynamic_update_slice"}
 
 # The result is the buffer of the operand: the same bytes in the same order.
 SAME_BUFFER: Final = frozenset({"reshape", "bitcast_convert", "optimization_barrier"})
@@ -45,6 +40,14 @@ READ_IN_PLACE: Final = REARRANGES | {"bitcast_convert"}
 # IREE pads between elements by writing the array into the padded one. It does so even if one of
 # these ops is between the array and the pad, and then runs an earlier update in the padded array.
 PADDED_IN_PLACE: Final = frozenset({"bitcast_convert", "convert", "reshape", "pad"})
+
+
+def is_update(op: ir.Operation | ir.OpView) -> bool:
+    """Whether an op writes its result into the buffer of the first operand.
+
+    It does so if nothing else needs that buffer.
+    """
+    return form_of(op.name) is Form.SCATTER or name_of(op) == "dynamic_update_slice"
 
 
 def name_of(op: ir.Operation | ir.OpView) -> str:

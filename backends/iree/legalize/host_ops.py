@@ -11,6 +11,7 @@ from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
 from gnomon.backends.rewriting import Rule, SpecialCase
 from gnomon.dialects.host_call import call_on_host
+from gnomon.dialects.traits import Form, names_of
 
 __all__ = ["HOST_OPS", "LEGALIZATIONS", "has_numpy", "host_rules", "numpy_host_rules"]
 
@@ -18,29 +19,8 @@ _LAPACK = "IREE has no code for it"
 
 # The op's full name, and the reason.
 HOST_OPS: dict[str, str] = {
-    "gnomon.pure_callback": "it is a Python function",
-    "gnomon.io_callback": "it is a Python function",
-    "gnomon.debug_callback": "it is a Python function",
-    "gnomon.cholesky": _LAPACK,
-    "gnomon.triangular_solve": _LAPACK,
-    "gnomon.lu": _LAPACK,
-    "gnomon.lu_pivots_to_permutation": _LAPACK,
-    "gnomon.solve": _LAPACK,
-    "gnomon.det": _LAPACK,
-    "gnomon.slogdet": _LAPACK,
-    "gnomon.cofactors": _LAPACK,
-    "gnomon.geqrf": _LAPACK,
-    "gnomon.householder_product": _LAPACK,
-    "gnomon.qr": _LAPACK,
-    "gnomon.svd": _LAPACK,
-    "gnomon.pinv": _LAPACK,
-    "gnomon.eigh": _LAPACK,
-    "gnomon.eigvalsh": _LAPACK,
-    "gnomon.eig": _LAPACK,
-    "gnomon.schur": _LAPACK,
-    "gnomon.hessenberg": _LAPACK,
-    "gnomon.tridiagonal": _LAPACK,
-    "gnomon.tridiagonal_solve": _LAPACK,
+    **dict.fromkeys(sorted(names_of("gnomon", Form.CALLBACK)), "it is a Python function"),
+    **dict.fromkeys(sorted(names_of("gnomon", Form.MATRIX)), _LAPACK),
 }
 
 

@@ -18,6 +18,7 @@ from gnomon.dialects.contract import Instance
 from gnomon.dialects.control_flow import scan, while_
 from gnomon.dialects.emit import constant, full, full_like, ops, reshape, slice_along, zeros
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 from gnomon.dialects.types import TensorType, type_of
 
 __all__ = ["solve_by_rows"]
@@ -28,13 +29,12 @@ _LARGEST = 8
 # take the compiler as long.
 _MOST = 1 << 13
 
-# Ops that keep a loop from becoming a kernel.
+# Ops of these forms, and some others, keep a loop from becoming a kernel.
+_IN_NO_KERNEL_FORMS = (Form.SORT, Form.FOURIER, Form.WINDOW, Form.CALLBACK)
 _IN_NO_KERNEL = frozenset(
     f"gnomon.{name}"
     for name in (
-        *("scatter", "sort", "fft", "conv_general_dilated", "reduce_window", "top_k"),
-        *("pure_callback", "io_callback", "debug_callback"),
-        *("lu", "qr", "svd", "eigh", "eigvalsh", "eig"),
+        *("scatter", "conv_general_dilated", "lu", "qr", "svd", "eigh", "eigvalsh", "eig"),
         *("cholesky", "triangular_solve", "schur", "geqrf", "householder_product"),
     )
 )
@@ -55,7 +55,7 @@ def _is_in_no_kernel() -> bool:
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         nonlocal found
-        found |= op.name in _IN_NO_KERNEL
+        found |= op.name in _IN_NO_KERNEL or form_of(op.name) in _IN_NO_KERNEL_FORMS
         return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     loop.walk(visit)

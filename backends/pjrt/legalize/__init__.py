@@ -20,6 +20,7 @@ from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.host_call import call_on_host
 from gnomon.dialects.linear_algebra.host import on_host
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, names_of
 from gnomon.dialects.types import SUB_BYTE
 
 __all__ = ["RULES", "legalize", "reason_unsupported"]
@@ -40,11 +41,7 @@ _IN_F64 = (
 # As of 2025, XLA's CPU compiler aborts the process on transposes and reductions of sub-byte
 # integers, and its population count counts the whole byte, so they are computed in bytes.
 _WITHOUT_SMALL_INTEGERS = ("cpu",)
-_UNSUPPORTED = {
-    "gnomon.pure_callback": _CALLS_PYTHON,
-    "gnomon.io_callback": _CALLS_PYTHON,
-    "gnomon.debug_callback": _CALLS_PYTHON,
-}
+_UNSUPPORTED = dict.fromkeys(sorted(names_of("gnomon", Form.CALLBACK)), _CALLS_PYTHON)
 
 
 def legalize(

@@ -25,7 +25,7 @@ from gnomon._tracing.forbidden_collectives import check_types
 from gnomon._tracing.partitioned import resharded
 from gnomon._tracing.unreduced import sums_of_results, without_reduced
 from gnomon.dialects.contract import Op
-from gnomon.dialects.sharding_rules import Shape, ShardingRuleError, SplitUse, require_unsplit
+from gnomon.dialects.sharding_rules import Shape, ShardingRuleError, SplitUse
 
 __all__ = [
     "automatic",
@@ -70,7 +70,7 @@ def explicit_types(
     name = op.full_name.removeprefix("gnomon.")
     use = SplitUse(name, params, [tuple(x.shape) for x in operands], shapes, splits, mesh.shape)
     try:
-        made = (op.sharding or require_unsplit)(use)
+        made = op.sharding.explicit(use)
         unreduced, reduced = sums_of_results(use, operands, made)
     except ShardingRuleError as error:
         file, line = user_frame()

@@ -18,15 +18,10 @@ from gnomon.dialects.contract import Op, all_operations, params_of
 from gnomon.dialects.emit import ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.sharding_rules import SplitUse
 from gnomon.dialects.types import type_of
 from gnomon.passes.pipeline import EXPAND, run_passes
-from gnomon.passes.propagate_shardings import (
-    Inspected,
-    Split,
-    Use,
-    propagate,
-    propagate_op,
-)
+from gnomon.passes.propagate_shardings import Inspected, Split, propagate
 
 __all__ = [
     "check_fits",
@@ -194,8 +189,7 @@ def result_shardings(
     shapes = [np.shape(x) for x in operands]
     splits = [split_of(s, mesh, len(shape)) for s, shape in zip(shardings, shapes, strict=True)]
     name = op.full_name.removeprefix("gnomon.")
-    use = Use(name, params, shapes, list(results), splits, mesh.shape)
-    made = propagate_op(use)
+    made = op.sharding.automatic(SplitUse(name, params, shapes, list(results), splits, mesh.shape))
     types = explicit_types(op, operands, params, results)
     if types is None:
         return [named(mesh, split) for split in made]

@@ -18,29 +18,15 @@ from typing import Any
 from gnomon._config.current import config
 from gnomon._sharding.named_sharding import NamedSharding
 from gnomon._sharding.partition_spec import PartitionSpec
+from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.emit import ops
 from gnomon.dialects.sharding_rules import SplitUse
+from gnomon.dialects.traits import Form
 
 __all__ = ["summed", "sums_of_results", "with_sums", "without_reduced"]
 
 Axes = frozenset[Any]
 _NONE: Axes = frozenset()
-
-# Ops that are linear in all of their operands together.
-_LINEAR = frozenset(
-    {
-        *("add", "sub", "neg", "convert", "real", "imag", "reduce_sum"),
-        *("transpose", "broadcast_in_dim", "reshape", "concatenate", "slice", "rev"),
-        "optimization_barrier",
-    }
-)
-# Ops that are linear in these operands, while the others are indices, conditions or filling.
-_LINEAR_IN: dict[str, tuple[int, ...]] = {
-    "select": (1, 2),
-    "dynamic_slice": (0,),
-    "gather": (0,),
-    "pad": (0,),
-}
 
 
 def _sums(x: Any) -> tuple[Axes, Axes]:
@@ -120,8 +106,8 @@ def _check_linear(
             f"of {given}: the other factor of a value that is unreduced over {sorted(axes)} must "
             "be reduced over the same axes"
         )
-    places = _LINEAR_IN.get(use.op, range(len(own)) if use.op in _LINEAR else ())
-    if any(u for i, u in enumerate(own) if i not in places) or not places:
+    places = _summed_together(use.op, [i for i, u in enumerate(own) if u], len(own))
+    if places is None:
         raise use.fail(f"of {given}: the op is not linear in an unreduced value. {advice}")
     if use.op == "convert" and not _keeps_sums(use, operands[0]):
         raise use.fail(f"of {given}: the conversion of a sum is not that of its terms. {advice}")
@@ -130,6 +116,19 @@ def _check_linear(
             f"of {given}: the operands must be unreduced over the same axes, {sorted(axes)}. "
             "Sum those that are unreduced with gnomon.sharding.reshard"
         )
+
+
+def _summed_together(name: str, unreduced: Sequence[int], count: int) -> Collection[int] | None:
+    """The operands of which all must be unreduced, since the op is linear in them together.
+
+    Returns:
+      Their positions; None if the op is not linear in the unreduced operands, or has factors.
+    """
+    op = REGISTRY.get(f"gnomon.{name}")
+    if op is None or op.linear is None or op.linear.has_factors or op.form is Form.COLLECTIVE:
+        return None
+    # The padding of an unreduced array is not a sum.
+    return op.linear.group_of(unreduced, 1 if name == "pad" else count)
 
 
 def _keeps_sums(use: SplitUse, x: Any) -> bool:

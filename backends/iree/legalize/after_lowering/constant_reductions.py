@@ -37,11 +37,12 @@ from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import lowered, stablehlo, stablehlo_constant
 from gnomon.dialects.functions import symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, names_of
 from gnomon.dialects.types import is_complex, is_inexact, type_of
 
 __all__ = ["IDEMPOTENT", "LEGALIZATIONS", "guard_reductions"]
 
-_REDUCTIONS = ("stablehlo.reduce", "stablehlo.reduce_window")
+_REDUCTIONS = names_of("stablehlo", Form.REDUCTION, Form.WINDOW)
 _LOOPS = ("stablehlo.while", "scf.for")
 _BRANCHES = ("stablehlo.case", "stablehlo.if", "scf.if")
 # Regions with these ops alone combine equal numbers to the same number.
@@ -194,6 +195,6 @@ LEGALIZATIONS = (
         texts=("reductions_of_constants",),
         reproducer="a sum of ten threes is not 30",
         run=guard_reductions,
-        needs=frozenset(_REDUCTIONS),
+        needs=_REDUCTIONS,
     ),
 )

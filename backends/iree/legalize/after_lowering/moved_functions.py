@@ -13,19 +13,18 @@ from gnomon.backends.iree.legalize.after_lowering.strided_views import operation
 from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
+from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, mlir_type, type_of
 
 __all__ = ["LEGALIZATIONS", "move_functions"]
 
 _FUNCTIONS = frozenset(
     f"stablehlo.{name}"
-    for name in (
-        *("abs", "cbrt", "ceil", "convert", "cosine", "count_leading_zeros", "exponential"),
-        *("exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one"),
-        *("logistic", "negate", "not", "popcnt", "real", "round_nearest_afz"),
-        *("round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"),
-    )
+    for op in REGISTRY.values()
+    if op.form is Form.ELEMENTWISE and op.operands is not ... and len(op.operands) == 1
+    for name in op.stablehlo
 )
 
 

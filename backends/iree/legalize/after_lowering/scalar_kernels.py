@@ -25,6 +25,7 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, names_of
 from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "split_scalar_kernels"]
@@ -33,7 +34,7 @@ __all__ = ["LEGALIZATIONS", "split_scalar_kernels"]
 _LOOKAHEAD = 1000
 _MOST_OPERANDS = 3
 
-_LITERALS = frozenset({"stablehlo.constant", "stablehlo.iota"})
+_LITERALS = names_of("stablehlo", Form.CREATION)
 # Ops that IREE takes for other types of the same buffer.
 _VIEWS = frozenset(f"stablehlo.{name}" for name in ("reshape", "broadcast_in_dim", "transpose"))
 # Ops that are never in a kernel of scalars.

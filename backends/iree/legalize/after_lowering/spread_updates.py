@@ -9,7 +9,7 @@ between the two ops gives the array a buffer of its own.
 from __future__ import annotations
 
 from gnomon.backends.iree.legalize.after_lowering.strided_views import operations
-from gnomon.backends.iree.legalize.aliases import PADDED_IN_PLACE, UPDATES, name_of
+from gnomon.backends.iree.legalize.aliases import PADDED_IN_PLACE, is_update, name_of
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import stablehlo
@@ -77,7 +77,7 @@ def _is_spread(value: ir.Value) -> bool:
 def _is_update(value: ir.Value) -> bool:
     while not isinstance(value.owner, ir.Block):
         op = value.owner.operation
-        if name_of(op) in UPDATES:
+        if is_update(op):
             return True
         if name_of(op) not in PADDED_IN_PLACE:
             return False

@@ -19,6 +19,7 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.combinators import stablehlo
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form, names_of
 from gnomon.dialects.types import type_of
 
 __all__ = ["ELEMENTWISE", "LEGALIZATIONS", "operations", "store_strided_views"]
@@ -26,17 +27,12 @@ __all__ = ["ELEMENTWISE", "LEGALIZATIONS", "operations", "store_strided_views"]
 # Ops that become reads at computed indices; some windows become reversed scans.
 _READERS = frozenset(f"stablehlo.{n}" for n in ("gather", "reverse", "reduce_window"))
 _SLICES = ("stablehlo.slice", "stablehlo.dynamic_slice")
-ELEMENTWISE = frozenset(
-    f"stablehlo.{n}"
-    for n in (
-        *("abs", "add", "and", "clamp", "compare", "complex", "convert", "divide", "imag"),
-        *("maximum", "minimum", "multiply", "negate", "not", "or", "real", "select"),
-        *("shift_left", "shift_right_arithmetic", "shift_right_logical", "subtract", "xor"),
-    )
-)
 _LITERAL = "stablehlo.constant"
+# Cheap ops, which the compiler may repeat in the kernel that reads their results.
+_CHEAP = (Cost.NOTHING, Cost.OPERATION, Cost.DIVISION)
+ELEMENTWISE = names_of("stablehlo", Form.ELEMENTWISE, costs=_CHEAP)
 # If a slice of the result is one of the operands, the compiler reads that operand instead.
-_JOINS = ("stablehlo.concatenate", "stablehlo.pad")
+_JOINS = names_of("stablehlo", Form.JOIN)
 
 
 def store_strided_views(module: ir.Module, target: Target) -> bool:

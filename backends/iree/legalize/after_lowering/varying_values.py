@@ -19,6 +19,7 @@ import numpy as np
 from gnomon.dialects.attributes import DENSE
 from gnomon.dialects.functions import callee
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 from gnomon.dialects.types import (
     BOOL,
     TensorType,
@@ -80,19 +81,16 @@ _OF_TWO = _names("add", "subtract", "multiply", "and", "or", "xor")
 # The compiler merges no two comparisons of floats.
 _EITHER = _names("and", "or")
 _EXTREMA = _names("maximum", "minimum", "clamp")
-# Ops that move elements, each with the number of leading operands whose elements they move; None
-# means all.
-_MOVES: dict[str, int | None] = {
-    **dict.fromkeys(
-        _names(
-            *("broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "concatenate"),
-            *("pad", "bitcast_convert", "complex", "sort"),
-        )
-    ),
-    **dict.fromkeys(_names("gather", "dynamic_slice"), 1),
-    **dict.fromkeys(_names("dynamic_update_slice"), 2),
-}
+# Ops of these forms move elements; `_moved` says of which operands.
+_MOVES = (Form.VIEW, Form.JOIN, Form.REINTERPRETATION, Form.INDEXING, Form.SORT)
 _SPREADS = _names("broadcast_in_dim", "reshape")
+
+
+def _moved(name: str) -> int | None:
+    """The number of leading operands whose elements an op moves; ``None`` if it moves all."""
+    if form_of(name) is not Form.INDEXING:
+        return None
+    return 2 if name == "stablehlo.dynamic_update_slice" else 1
 
 
 def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str]) -> Known:
@@ -118,8 +116,8 @@ def of_op(op: ir.Operation, known: Sequence[Known], with_bodies: frozenset[str])
     # An empty array, padded, is the same number everywhere.
     if not all(t.size for t in types):
         return UNKNOWN
-    if name in _MOVES:
-        return _all(known[: _MOVES[name]])
+    if form_of(name) in _MOVES or name == "stablehlo.complex":
+        return _all(known[: _moved(name)])
     if name == "stablehlo.select":
         return _of_choice(type_of(op.results[0]), *known)
     if name == "stablehlo.compare":

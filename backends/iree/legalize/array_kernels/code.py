@@ -29,23 +29,26 @@ from gnomon.backends.iree.legalize.loop_kernels.scalar_code import (
 )
 from gnomon.backends.iree.legalize.loop_kernels.values import elements_of
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, cost_of
 
-__all__ = ["Kernel", "Rule", "is_splat", "reshape", "shape_of"]
+__all__ = ["Kernel", "Rule", "instructions", "is_splat", "reshape", "shape_of"]
 
 Rule: TypeAlias = "Callable[[Kernel, ir.Operation], Sequence[Layout]]"
 
-# About how many instructions each function takes.
-_COSTLY = 20
-_FUNCTIONS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("power", "atan2", "exponential", "exponential_minus_one", "log", "log_plus_one", "tanh"),
-        *("sine", "cosine", "tan", "cbrt", "remainder", "logistic"),
-    )
-)
+# About how many instructions a number takes in an elementwise op of each cost.
+_INSTRUCTIONS = {
+    **dict.fromkeys((Cost.NOTHING, Cost.OPERATION), 1),
+    **dict.fromkeys((Cost.DIVISION, Cost.ROOT), 4),
+    Cost.FUNCTION: 20,
+}
 # Ops of which the compiler makes good kernels for several threads.
 _SHARED = frozenset({"stablehlo.dot_general", "stablehlo.reduce"})
-_DIVISIONS = frozenset(f"stablehlo.{name}" for name in ("divide", "sqrt", "rsqrt"))
+
+
+def instructions(name: str) -> int:
+    """About how many instructions a number takes in an elementwise op."""
+    cost = cost_of(name)
+    return 1 if cost is None else _INSTRUCTIONS[cost]
 
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:
@@ -244,9 +247,8 @@ class Kernel(Storage):
 
     def elementwise(self, op: ir.Operation, values: list[ir.Value]) -> ir.Value:
         """An elementwise op on numbers or vectors."""
-        cost = _COSTLY if op.name in _FUNCTIONS else 4 if op.name in _DIVISIONS else 1
         self.spend(1)
-        self.work += (cost - 1) * self.trips
+        self.work += (instructions(op.name) - 1) * self.trips
         return ELEMENTWISE[op.name](op, values)
 
     def nest(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from gnomon.backends.iree.legalize.array_kernels.code import instructions
 from gnomon.backends.iree.legalize.array_kernels.emitter import bytes_of, width_of
 from gnomon.backends.iree.legalize.array_kernels.row_access import (
     Access,
@@ -30,16 +31,8 @@ from gnomon.dialects.mlir import ir
 __all__ = ["Group", "Pass", "cost_of", "plan"]
 
 _REDUCE = "stablehlo.reduce"
-# About how many instructions ops take. Rounding a narrow number takes four.
-_FUNCTION, _DIVISION, _ROUNDING = 20, 4, 4
-_FUNCTIONS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("power", "atan2", "exponential", "exponential_minus_one", "log", "log_plus_one", "tanh"),
-        *("sine", "cosine", "tan", "cbrt", "remainder", "logistic"),
-    )
-)
-_DIVISIONS = frozenset(f"stablehlo.{name}" for name in ("divide", "sqrt", "rsqrt"))
+# About how many instructions rounding a narrow number takes.
+_ROUNDING = 4
 # A value that takes more instructions is kept in a buffer for the next pass, and stored in memory
 # for another kernel, rather than computed again.
 _RECOMPUTED = 5
@@ -49,8 +42,8 @@ _STACK = 24 << 10
 
 def cost_of(op: ir.Operation) -> int:
     """About how many instructions an elementwise op takes for a vector."""
-    cost = _FUNCTION if op.name in _FUNCTIONS else _DIVISION if op.name in _DIVISIONS else 1
-    return cost + (_ROUNDING if str(op.results[0].type.element_type) in NARROW else 0)
+    is_narrow = str(op.results[0].type.element_type) in NARROW
+    return instructions(op.name) + (_ROUNDING if is_narrow else 0)
 
 
 class Group:

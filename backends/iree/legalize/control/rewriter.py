@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from gnomon.backends.iree.legalize.aliases import SAME_BUFFER, SCATTERS, UPDATES, name_of
+from gnomon.backends.iree.legalize.aliases import SAME_BUFFER, is_update, name_of
 from gnomon.backends.iree.legalize.array_kernels.array_kernel import array_kernel, largest_value
 from gnomon.backends.iree.legalize.control.copies import copy_of
 from gnomon.backends.iree.legalize.control.counters import Counter, counter_of
@@ -33,6 +33,7 @@ from gnomon.backends.iree.legalize.control.host_scalars import (
 from gnomon.backends.iree.legalize.control.origins import updates_its_origin
 from gnomon.backends.iree.legalize.loop_kernels.loop_kernel import loop_kernel
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 
 __all__ = ["CONTROL_FLOW", "OpenLoopError", "Program", "Rewriter"]
 
@@ -49,8 +50,8 @@ def _may_alias(use: ir.OpOperand) -> bool:
     if op.name in CONTROL_FLOW or len(op.results) == 0:
         return True
     # A scatter's kernel reads its updates, and writes only into the buffer of the first operand.
-    is_read = name_of(op) in SCATTERS and use.operand_number > 0
-    return name_of(op) in SAME_BUFFER | UPDATES and not is_read
+    is_read = form_of(op.name) is Form.SCATTER and use.operand_number > 0
+    return (name_of(op) in SAME_BUFFER or is_update(op)) and not is_read
 
 
 def _is_in_branch(block: ir.Block) -> bool:

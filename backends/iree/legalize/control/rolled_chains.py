@@ -24,12 +24,12 @@ import numpy as np
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.body import PLAIN, Body, clone_into, erase
-from gnomon.dialects.combinators import batch_elementwise
 from gnomon.dialects.contract import has_effects, is_literal, lookup, params_of
 from gnomon.dialects.control_flow import while_
 from gnomon.dialects.emit import constant, ops
 from gnomon.dialects.functions import Program
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form, cost_of, form_of
 from gnomon.dialects.types import type_of
 
 __all__ = ["LEAST_FUNCTIONS", "LEAST_STEPS", "LEGALIZATIONS", "roll_chains"]
@@ -49,32 +49,13 @@ LEAST_FUNCTIONS = 32
 # The most times that an op is compared, on average.
 _COMPARISONS = 40
 
-# Each of these ops is a separate kernel.
-_STARTS_KERNEL = frozenset(
-    f"gnomon.{name}"
-    for name in (
-        *("dot_general", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod"),
-        *("reduce_and", "reduce_or", "argmax", "argmin"),
-    )
+# Ops of these forms, and products, are separate kernels.
+_STARTS_KERNEL = (Form.REDUCTION, Form.CONTRACTION)
+# Besides elementwise ops and small products, ops of these forms may be rolled.
+_ROLLED = (Form.ELEMENTWISE, Form.REDUCTION, Form.VIEW, Form.JOIN)
+_OTHERS = frozenset(
+    f"gnomon.{name}" for name in ("dot_general", "iota", "dynamic_slice", "dynamic_update_slice")
 )
-_OTHERS = _STARTS_KERNEL | {
-    f"gnomon.{name}"
-    for name in (
-        *("broadcast_in_dim", "reshape", "transpose", "slice", "rev", "concatenate", "pad"),
-        *("convert", "select", "clamp", "iota", "dynamic_slice", "dynamic_update_slice"),
-    )
-}
-# Ops that are a few instructions. All other elementwise ops are functions.
-_CHEAP = _OTHERS | {
-    f"gnomon.{name}"
-    for name in (
-        *("add", "sub", "mul", "div", "fma", "neg", "abs", "sign", "max", "min", "square", "sqrt"),
-        *("rsqrt", "integer_pow", "ceil", "floor", "round", "reduce_precision", "stop_gradient"),
-        *("eq", "ne", "lt", "le", "gt", "ge", "is_finite", "not", "and", "or", "xor"),
-        *("shift_left", "shift_right_arithmetic", "shift_right_logical", "mulhi"),
-        *("clz", "population_count", "nextafter", "complex", "real", "imag", "conj"),
-    )
-}
 
 
 @dataclass
@@ -128,7 +109,7 @@ def _is_small(op: ir.Operation) -> bool:
     if op.name not in PLAIN or len(op.results) != 1 or has_effects(op):
         return False
     definition = lookup(op)
-    if op.name not in _OTHERS and definition.batch is not batch_elementwise:
+    if definition.form not in _ROLLED and op.name not in _OTHERS:
         return False
     types = [type_of(v) for v in (*op.operands, *op.results)]
     if any(not isinstance(n, int) for t in types for n in t.shape):
@@ -233,9 +214,9 @@ def _run(
 
 def _is_worth_it(step: list[ir.Operation], steps: int) -> bool:
     """Whether so many steps are many kernels, or compute many functions."""
-    if any(op.name in _STARTS_KERNEL for op in step):
+    if any(form_of(op.name) in _STARTS_KERNEL for op in step):
         return True
-    functions = sum(op.name not in _CHEAP for op in step)
+    functions = sum(cost_of(op.name) is Cost.FUNCTION for op in step)
     return functions * steps >= LEAST_FUNCTIONS
 
 

@@ -46,6 +46,7 @@ from gnomon.dialects.emit import (
 from gnomon.dialects.indexing.windows import Dimensions, Dims
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
+from gnomon.dialects.traits import Form, names_of
 from gnomon.dialects.types import SIGNED, TensorType, type_of
 
 __all__ = ["LEGALIZATIONS"]
@@ -336,7 +337,7 @@ def _stored(inst: Instance) -> Sequence[ir.Value] | None:
     return [storage.load(result, inst.type)]
 
 
-_SCATTERS = tuple(f"gnomon.scatter{suffix}" for suffix in ("", "_add", "_mul", "_min", "_max"))
+_SCATTERS = names_of("gnomon", Form.SCATTER)
 
 _RULES: dict[str, Rule] = {
     "gnomon.gather": _gather,

@@ -10,6 +10,7 @@ import numpy as np
 
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 from gnomon.dialects.types import (
     BOOL,
     UNSIGNED,
@@ -19,7 +20,6 @@ from gnomon.dialects.types import (
 
 __all__ = ["Storage", "storage_of"]
 
-_MOVES = ("gather", "scatter", "rev", "dynamic_update_slice")
 _EXTREMA = ("scatter_min", "scatter_max", "cummax", "cummin")
 _I8 = np.dtype(np.int8)
 _F32 = np.dtype(np.float32)
@@ -85,7 +85,7 @@ def storage_of(name: str, dtype: np.dtype) -> Storage:
         signed = np.dtype(f"i{dtype.itemsize}")
         return _shifted(op, signed) if op in _EXTREMA else _bits(op, signed)
     if is_floating(dtype) and dtype.itemsize < 4:
-        if op in _MOVES:
+        if form_of(name) in (Form.VIEW, Form.INDEXING) or op == "scatter":
             return _bits(op, np.dtype(f"i{dtype.itemsize}"))
         if op.startswith("scatter_"):
             # In f32, updates are rounded once, as the evaluator does.

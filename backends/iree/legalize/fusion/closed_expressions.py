@@ -23,9 +23,8 @@ import numpy as np
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.attributes import DENSE
-from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
+from gnomon.dialects.body import Body, erase, operands_of, results_of
 from gnomon.dialects.combinators import (
-    batch_elementwise,
     lowered,
     stablehlo,
     stablehlo_constant,
@@ -35,6 +34,7 @@ from gnomon.dialects.emit import constant
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.traits import Form
 from gnomon.dialects.types import TensorType, type_of
 
 __all__ = [
@@ -51,13 +51,8 @@ _ELEMENTS = 1 << 14
 # A copied expression with up to this many ops hardly slows down the compiler.
 _COPIES = 1000
 
-_MOVES = frozenset(
-    f"gnomon.{name}"
-    for name in (
-        *("iota", "broadcast_in_dim", "reshape", "transpose", "slice", "rev", "concatenate"),
-        *("pad", "convert", "bitcast_convert", "select", "clamp"),
-    )
-)
+# Besides constants and iotas, ops of these forms are evaluated.
+_EVALUATED = (Form.ELEMENTWISE, Form.VIEW, Form.JOIN, Form.REINTERPRETATION)
 _CONSTANT = "gnomon.constant"
 _RAMP, _LITERAL = "stablehlo.iota", "stablehlo.constant"
 # Ops that are lowered to many ops, and the number to count for each.
@@ -99,9 +94,7 @@ def _is_small(type_: TensorType) -> bool:
 
 
 def _is_evaluated(op: ir.Operation, definition: Op) -> bool:
-    if op.name == _CONSTANT or op.name in _MOVES or op.name in _LONG:
-        return True
-    return op.name in PLAIN and definition.batch is batch_elementwise
+    return definition.form in _EVALUATED or op.name in (_CONSTANT, "gnomon.iota")
 
 
 def _replace(closed: Sequence[ir.Operation], lengths: Mapping[ir.Value, int]) -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gnomon.backends.iree.legalize.aliases import REARRANGES, name_of
 from gnomon.backends.iree.legalize.fusion.wide_fusions import is_fused
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
@@ -28,24 +27,16 @@ from gnomon.dialects.body import PLAIN, Body, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, bodies_of, instance_of, lookup
 from gnomon.dialects.functions import Program, callee, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, Form, cost_of, form_of
 from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "MAX_SIZE", "split_long_fusions"]
 
 # The most ops of StableHLO in one kernel.
 MAX_SIZE = 192
-# Ops that become many instructions, and the number of ops to count for each.
-_FUNCTIONS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "power"),
-        *("sine", "cosine", "tan", "tanh", "atan2", "cbrt", "remainder"),
-    )
-)
+# The number of ops to count for a function, which becomes many instructions.
 _FUNCTION_SIZE = 4
 _CALL = "func.call"
-# Ops that compute nothing.
-_MOVES = REARRANGES | {"slice", "rev"}
 
 
 def split_long_fusions(program: Program, target: Target) -> None:
@@ -97,7 +88,7 @@ def _split(body: Body, sizes: _Sizes) -> None:
         if op.name not in PLAIN or not is_fused(op.name):
             continue
         own = {x: clusters[x].whole() for x in operands if x in clusters}
-        if not own and name_of(op) in _MOVES:
+        if not own and form_of(op.name) is Form.VIEW:
             # Each kernel reads the stored operand at other indices. IREE 3.13 also refuses some
             # barriers here: of a slice of one element to which a dimension was added.
             continue
@@ -193,7 +184,7 @@ def _size(op: ir.Operation) -> int:
     """The size of an op of StableHLO."""
     if op.name == "stablehlo.constant":
         return 0
-    return _FUNCTION_SIZE if op.name in _FUNCTIONS else 1
+    return _FUNCTION_SIZE if cost_of(op.name) is Cost.FUNCTION else 1
 
 
 LEGALIZATIONS = (

@@ -10,13 +10,13 @@ from __future__ import annotations
 from gnomon.backends.iree.legalize.fusion.wide_fusions import is_splat
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
-from gnomon.dialects.body import PLAIN, Body, erase, operands_of, results_of
-from gnomon.dialects.combinators import batch_elementwise
+from gnomon.dialects.body import Body, erase, operands_of, results_of
 from gnomon.dialects.contract import REGISTRY, Op, bodies_of, lookup, params_of
 from gnomon.dialects.emit import broadcast_scalar, constant, ops, reshape
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.traits import Form, form_of
 from gnomon.dialects.types import type_of
 from gnomon.passes.fold_constants import element_of_splat
 
@@ -26,10 +26,6 @@ __all__ = ["LEGALIZATIONS", "compute_before_broadcasts"]
 _STACK = 32 << 10
 
 _BROADCAST = "gnomon.broadcast_in_dim"
-# Elementwise, though some of their operands may be numbers.
-_CHOICES = ("gnomon.clamp", "gnomon.convert", "gnomon.select")
-# Ops whose result repeats the operand's only element.
-_VIEWS = (_BROADCAST, *(f"gnomon.{name}" for name in ("reshape", "rev", "slice", "transpose")))
 
 
 def compute_before_broadcasts(program: Program, target: Target) -> None:
@@ -51,9 +47,7 @@ def _visit(body: Body) -> None:
         if definition.is_control_flow:
             for inner in bodies_of(op):
                 _visit(inner)
-        elif op.name in _CHOICES or (
-            op.name in PLAIN and definition.batch is batch_elementwise and operands_of(op)
-        ):
+        elif definition.form is Form.ELEMENTWISE:
             _move(op, definition)
 
 
@@ -95,7 +89,7 @@ def _number(x: ir.Value) -> ir.Value | None:
         maker = x.owner
         if isinstance(maker, ir.Block):
             return None
-        if maker.name not in _VIEWS:
+        if form_of(maker.name) is not Form.VIEW:
             return x if is_splat(maker.operation) else None
         x = maker.operands[0]
     return x

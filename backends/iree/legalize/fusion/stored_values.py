@@ -32,16 +32,10 @@ from gnomon.dialects.body import Body, operands_of, results_of
 from gnomon.dialects.contract import Instance, all_operations, instance_of
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 from gnomon.dialects.types import BOOL, type_of
 
 __all__ = ["LEGALIZATIONS", "is_widened", "store_values_read_across"]
-
-_REDUCTIONS = frozenset(
-    {
-        *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
-        *("reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"),
-    }
-)
 
 
 def is_widened(value: ir.Value) -> bool:
@@ -78,7 +72,7 @@ def store_reductions_read_by_more(program: Program, target: Target) -> None:
     """Put barriers after reductions that are broadcast to more elements than they read."""
     for function in program.functions:
         for op in list(all_operations(program.body(symbol_name(function)))):
-            if name_of(op) in _REDUCTIONS:
+            if form_of(op.name) is Form.REDUCTION:
                 read = max(type_of(x).size for x in operands_of(op))
                 for value in results_of(op):
                     if _repeated_size(value) > read:
@@ -91,7 +85,7 @@ def _repeated_size(value: ir.Value) -> int:
     while waiting and len(seen) <= _SEARCHED:
         for use in waiting.pop().uses:
             name = name_of(use.owner)
-            if not is_fused(use.owner.name) or name in _REDUCTIONS:
+            if not is_fused(use.owner.name) or form_of(use.owner.name) is Form.REDUCTION:
                 continue
             if name == "broadcast_in_dim" and not _is_trailing(instance_of(use.owner.operation)):
                 largest = max(largest, type_of(use.owner.operation.results[0]).size)
@@ -134,7 +128,6 @@ _SEARCHED = 64
 
 def _store_reductions(body: Body, products: bool) -> None:
     """Put barriers after reductions, and products, unless they are broadcast as in a softmax."""
-    stored = {*_REDUCTIONS, "dot_general"} if products else _REDUCTIONS
     spreads: dict[ir.Value, _Spread] = {}
     reductions = []
     for op in reversed(list(all_operations(body))):
@@ -143,7 +136,7 @@ def _store_reductions(body: Body, products: bool) -> None:
             continue
         for value in results_of(op):
             spreads[value] = max((_spread_by(u.owner, spreads) for u in value.uses), default=_NOT)
-        if name in stored:
+        if form_of(op.name) is Form.REDUCTION or (products and name == "dot_general"):
             reductions.append(op)
     for op in reductions:
         allowed = _Spread.TRAILING if _reduces_last_dimensions(op) else _NOT
@@ -153,7 +146,7 @@ def _store_reductions(body: Body, products: bool) -> None:
 
 
 def _reduces_last_dimensions(op: ir.Operation) -> bool:
-    if name_of(op) not in _REDUCTIONS:
+    if form_of(op.name) is not Form.REDUCTION:
         return False
     inst = instance_of(op)
     axes = inst.params["axes"] if "axes" in inst.params else (inst.params["axis"],)
@@ -164,7 +157,7 @@ def _reduces_last_dimensions(op: ir.Operation) -> bool:
 def _spread_by(user: ir.Operation | ir.OpView, spreads: Mapping[ir.Value, _Spread]) -> _Spread:
     """How an op, or the ops that are fused with it, broadcast its operand."""
     name = name_of(user)
-    if not is_fused(user.name) or name in _REDUCTIONS:
+    if not is_fused(user.name) or form_of(user.name) is Form.REDUCTION:
         return _NOT
     inst = instance_of(user.operation)
     later = max(spreads[value] for value in results_of(user.operation))

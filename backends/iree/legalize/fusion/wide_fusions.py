@@ -20,22 +20,16 @@ from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.barrier import optimization_barrier
 from gnomon.dialects.body import Body, operands_of, results_of
-from gnomon.dialects.combinators import batch_elementwise
-from gnomon.dialects.contract import REGISTRY, bodies_of, lookup
+from gnomon.dialects.contract import bodies_of, lookup
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 
 __all__ = ["LEGALIZATIONS", "is_fused", "split_wide_fusions"]
 
-_FUSED = frozenset(
-    f"gnomon.{name}"
-    for name in (
-        *("broadcast_in_dim", "reshape", "transpose", "slice", "rev"),
-        *("select", "clamp", "bitcast_convert"),
-        *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min"),
-        *("reduce_and", "reduce_or", "reduce_xor", "argmax", "argmin"),
-    )
-) | {"func.call"}  # calls of the elementwise functions that rules outline
+_FUSED = (Form.ELEMENTWISE, Form.VIEW, Form.REINTERPRETATION, Form.REDUCTION)
+# Calls of the elementwise functions that rules outline.
+_CALL = "func.call"
 
 Leaves: TypeAlias = "frozenset[ir.Value]"
 _NO_LEAVES: Leaves = frozenset()
@@ -69,10 +63,7 @@ def _split(body: Body, limit: int) -> None:
 @functools.cache
 def is_fused(name: str) -> bool:
     """Whether the compiler fuses an op with the ops whose results it reads."""
-    if name in _FUSED:
-        return True
-    definition = REGISTRY.get(name)
-    return definition is not None and definition.batch is batch_elementwise
+    return name == _CALL or form_of(name) in _FUSED
 
 
 def _is_stored(value: ir.Value) -> bool:

@@ -38,6 +38,7 @@ from gnomon.backends.iree.legalize.loop_kernels.values import (
     storage,
 )
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Cost, cost_of
 
 __all__ = ["Kernel", "Rule"]
 
@@ -46,13 +47,6 @@ Rule: TypeAlias = "Callable[[Kernel, ir.Operation], Sequence[Value]]"
 # The most scalar ops in a kernel: they take about as long as launching another kernel.
 _BUDGET = 4000
 _COSTLY = 16
-_FUNCTIONS = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        *("power", "atan2", "exponential", "exponential_minus_one", "log", "log_plus_one", "tanh"),
-        *("sine", "cosine", "tan", "sqrt", "rsqrt", "cbrt", "divide", "remainder", "logistic"),
-    )
-)
 
 
 class Kernel:
@@ -268,7 +262,8 @@ class Kernel:
             size = math.prod(shape)
             if size > FEW:
                 raise UnsupportedError(f"{size} numbers")
-            self.spend(size * (_COSTLY if op.name in _FUNCTIONS else 1))
+            is_costly = (cost_of(op.name) or Cost.OPERATION) >= Cost.DIVISION
+            self.spend(size * (_COSTLY if is_costly else 1))
             operands = [np.broadcast_to(self.numbers(v), shape) for v in op.operands]
             out = np.empty(shape, object)
             for at in np.ndindex(*shape):

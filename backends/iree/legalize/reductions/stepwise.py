@@ -29,13 +29,11 @@ from gnomon.dialects.contract import all_operations, instance_of
 from gnomon.dialects.emit import convert
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
+from gnomon.dialects.traits import Form, form_of
 from gnomon.dialects.types import type_of
 
 __all__ = ["LEGALIZATIONS", "reduce_stepwise"]
 
-_REDUCTIONS = frozenset(
-    f"reduce_{name}" for name in ("sum", "prod", "max", "min", "and", "or", "xor")
-)
 # The numbers of lanes that subgroups can have, by the code that the target runs.
 _LANES = {"ptx": (32,), "hsaco": (32, 64)}
 # Ops that a kernel runs by reading the operand at other places.
@@ -48,7 +46,7 @@ def reduce_stepwise(program: Program, target: Target) -> None:
     """Take apart reductions that would lose partial results, in place."""
     for function in program.functions:
         for op in list(all_operations(program.body(symbol_name(function)))):
-            if name_of(op) not in _REDUCTIONS:
+            if not _is_reduction(op):
                 continue
             (x,), axes = operands_of(op), sorted(instance_of(op).params["axes"])
             shape = type_of(x).shape
@@ -57,6 +55,11 @@ def reduce_stepwise(program: Program, target: Target) -> None:
                     result = _in_steps(op, x, axes, next(d for d in axes[::-1] if shape[d] > 1))
                 op.results[0].replace_all_uses_with(result)
                 op.erase()
+
+
+def _is_reduction(op: ir.Operation) -> bool:
+    """Whether an op reduces along several axes, unlike argmax."""
+    return form_of(op.name) is Form.REDUCTION and "axes" in op.attributes
 
 
 def _leaves_lanes(shape: Sequence[int], axes: Sequence[int], lanes: Sequence[int]) -> bool:
@@ -79,7 +82,7 @@ def _is_in_order(value: ir.Value) -> bool:
         if isinstance(value.owner, ir.Block) or type_of(value).size <= 1:
             continue
         op = value.owner.operation
-        if is_splat(op) or name_of(op) in _REDUCTIONS:
+        if is_splat(op) or _is_reduction(op):
             continue
         if name_of(op) in _REORDERS and type_of(operands_of(op)[0]).size > 1:
             return False
