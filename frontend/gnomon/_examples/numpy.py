@@ -91,8 +91,8 @@ Array([ True, False,  True], dtype=bool)
 Array(False, dtype=bool, weak_type=True)
 """,
     "exp": """
->>> gnp.exp(gnp.array([0.0, 1.0, -gnp.inf]))
-Array([1.       , 2.7182817, 0.       ], dtype=float32)
+>>> gnp.exp(gnp.array([0.0, 1.0, -gnp.inf])).round(4)
+Array([1.    , 2.7183, 0.    ], dtype=float32)
 """,
     "exp2": """
 >>> gnp.exp2(gnp.array([-1, 0, 10]))
@@ -135,10 +135,10 @@ Array(False, dtype=bool, weak_type=True)
 Array([ True,  True, False], dtype=bool)
 """,
     "log": """
->>> gnp.log(gnp.array([1.0, gnp.e, 0.0]))
-Array([0.        , 0.99999994,       -inf], dtype=float32)
->>> gnp.log(gnp.array([-1.0])), gnp.log(gnp.array([-1 + 0j]))
-(Array([nan], dtype=float32), Array([0.+3.1415927j], dtype=complex64))
+>>> gnp.log(gnp.array([1.0, 10.0, 0.0])).round(4)
+Array([0.    , 2.3026,   -inf], dtype=float32)
+>>> gnp.log(gnp.array([-1.0])), gnp.log(gnp.array([-1 + 0j])).round(4)
+(Array([nan], dtype=float32), Array([0.+3.1416j], dtype=complex64))
 """,
     "log1p": """
 >>> gnp.log1p(1e-8)
@@ -212,8 +212,8 @@ Array([0.6+0.8j], dtype=complex64)
     "sin": """
 >>> gnp.sin(gnp.array([0.0, gnp.pi / 2]))
 Array([0., 1.], dtype=float32)
->>> gnp.sin(gnp.pi)
-Array(-8.742278e-08, dtype=float32, weak_type=True)
+>>> gnp.sin(gnp.pi).round(10)
+Array(-8.74e-08, dtype=float32, weak_type=True)
 """,
     "sinh": """
 >>> gnp.sinh(gnp.array([0.0, 1.0])).round(4)

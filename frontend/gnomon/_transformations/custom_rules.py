@@ -96,11 +96,12 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
 
     Example:
       >>> import gnomon.numpy as gnp
+      >>> import gnomon as gn
       >>> from gnomon import custom_derivatives
       >>> custom_derivatives.zero_from_primal(gnp.array([1.0, 2.0]))
       Array([0., 0.], dtype=float32)
-      >>> custom_derivatives.zero_from_primal(3).dtype
-      dtype([('float0', 'V')])
+      >>> custom_derivatives.zero_from_primal(3).dtype == gn.dtypes.float0
+      True
     """
     array = as_operand(val)
     if symbolic_zeros:

@@ -114,8 +114,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     Example:
       >>> import gnomon.numpy as gnp
       >>> from gnomon.experimental import multihost_utils
-      >>> multihost_utils.broadcast_one_to_all({"seed": gnp.array(7)})
-      {'seed': np.int32(7)}
+      >>> int(multihost_utils.broadcast_one_to_all({"seed": gnp.array(7)})["seed"])
+      7
     """
     source = process_index() == 0 if is_source is None else bool(is_source)
     sources = np.flatnonzero(_gathered(np.array(source)))

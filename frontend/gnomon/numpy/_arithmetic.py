@@ -143,8 +143,8 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
       >>> import gnomon.numpy as gnp
       >>> gnp.hypot(3.0, gnp.array([4.0, 0.0]))
       Array([5., 3.], dtype=float32)
-      >>> gnp.hypot(1e30, 1e30)
-      Array(1.4142135e+30, dtype=float32, weak_type=True)
+      >>> gnp.hypot(3e30, 4e30)
+      Array(5.e+30, dtype=float32, weak_type=True)
 
     See also:
       `linalg.norm`
@@ -259,8 +259,8 @@ def deg2rad(x: ArrayLike, /) -> Array:
 
     Example:
       >>> import gnomon.numpy as gnp
-      >>> gnp.deg2rad(gnp.array([0, 90, 180]))
-      Array([0.       , 1.5707964, 3.1415927], dtype=float32)
+      >>> gnp.deg2rad(gnp.array([0, 90, 180])).round(4)
+      Array([0.    , 1.5708, 3.1416], dtype=float32)
     """
     (x,) = promoted_dtypes("deg2rad", INEXACT_KIND, x)
     return bind(ops.mul, x, constant_like(x, np.pi / 180))

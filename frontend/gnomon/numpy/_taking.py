@@ -41,8 +41,7 @@ def take(
       out: must be None, because arrays are immutable.
       mode: the treatment of indices out of bounds: ``"fill"`` (the default) gives nan, or the
         extreme integer; ``"clip"`` clamps them, and also negative ones to 0; or ``"wrap"``.
-      unique_indices, indices_are_sorted: promises that make gradients faster; wrong ones give wrong
-        results.
+      unique_indices, indices_are_sorted: promises that a backend may use.
       fill_value: the value of indices out of bounds.
     Raises:
       TypeError: the indices are not integers.

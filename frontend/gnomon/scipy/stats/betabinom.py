@@ -23,7 +23,8 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
       a, b: the positive parameters of the beta distribution of the probability of success.
       loc: the shift of the distribution.
     Returns:
-      An array of the broadcast shape; -inf for impossible outcomes.
+      An array of the broadcast shape; -inf outside of [0, n]. Numbers between integers are not
+      refused.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -50,7 +51,8 @@ def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike =
       a, b: the positive parameters of the beta distribution of the probability of success.
       loc: the shift of the distribution.
     Returns:
-      An array of the broadcast shape; 0 for impossible outcomes.
+      An array of the broadcast shape; 0 outside of [0, n]. Numbers between integers are not
+      refused.
 
     Example:
       >>> import gnomon.numpy as gnp

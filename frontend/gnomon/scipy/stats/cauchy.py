@@ -140,7 +140,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the Cauchy distribution, the inverse of `cdf`.
 
     Args:
-      q: probabilities, an array or scalar; nan outside of [0, 1].
+      q: probabilities in (0, 1), an array or scalar.
       loc: the median.
       scale: half of the width at half of the maximum.
     Returns:
@@ -161,7 +161,7 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse survival function of the Cauchy distribution, the inverse of `sf`.
 
     Args:
-      q: probabilities, an array or scalar; nan outside of [0, 1].
+      q: probabilities in (0, 1), an array or scalar.
       loc: the median.
       scale: half of the width at half of the maximum.
     Returns:

@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
       p: the probability of success, in (0, 1].
       loc: the shift of the distribution.
     Returns:
-      An array of the broadcast shape; -inf for impossible outcomes.
+      An array of the broadcast shape; -inf below 1. Numbers between integers are not refused.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -46,7 +46,7 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
       p: the probability of success, in (0, 1].
       loc: the shift of the distribution.
     Returns:
-      An array of the broadcast shape; 0 for impossible outcomes.
+      An array of the broadcast shape; 0 below 1. Numbers between integers are not refused.
 
     Example:
       >>> import gnomon.numpy as gnp

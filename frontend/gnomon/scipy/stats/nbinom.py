@@ -24,7 +24,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
       p: the probability of success, in (0, 1].
       loc: the shift of the distribution.
     Returns:
-      An array of the broadcast shape; -inf for impossible outcomes.
+      An array of the broadcast shape; -inf below 0. Numbers between integers are not refused.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -51,7 +51,7 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
       p: the probability of success, in (0, 1].
       loc: the shift of the distribution.
     Returns:
-      An array of the broadcast shape; 0 for impossible outcomes.
+      An array of the broadcast shape; 0 below 0. Numbers between integers are not refused.
 
     Example:
       >>> import gnomon.numpy as gnp
