@@ -97,6 +97,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "tools/fuzz/judging.py:ROUNDED",
         "tools/fuzz/judging.py:SUMS",
     ),
+    # The words and examples in the docstrings of functions that one line makes.
+    "docstrings": (
+        "frontend/gnomon/_examples/lax.py:LAX",
+        "frontend/gnomon/numpy/_dispatch.py:_COMPARISONS",
+    ),
     # Names of functions or parameters that happen to be names of ops.
     "other names": (
         "backends/complex_numbers/splitting.py:_COUNTS",
