@@ -31,3 +31,6 @@ __all__ = [
     "result_type",
     "scalar_type_of",
 ]
+
+# Messages and pickles name the public module.
+TypePromotionError.__module__ = __name__

@@ -178,7 +178,10 @@ def test_names_are_public() -> None:
     for name in gn.errors.__all__:
         error = getattr(gn.errors, name)
         assert error.__module__ == "gnomon.errors", error
-    assert pickle.loads(pickle.dumps(gn.errors.ShardingTypeError("x"))).args == ("x",)
+    others = (gn.dtypes.TypePromotionError, gn.experimental.checkify.JaxRuntimeError)
+    assert [e.__module__ for e in others] == ["gnomon.dtypes", "gnomon.experimental.checkify"]
+    for error in (gn.errors.ShardingTypeError, *others):
+        assert pickle.loads(pickle.dumps(error("x"))).args == ("x",)
 
 
 PROGRAM = """

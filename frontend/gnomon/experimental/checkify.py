@@ -53,6 +53,9 @@ __all__ = [
     "user_checks",
 ]
 
+# Messages and pickles name the public module.
+JaxRuntimeError.__module__ = __name__
+
 
 class FailedCheckError(JaxRuntimeError):
     """A `check` failed."""
