@@ -16,6 +16,7 @@ __all__ = [
     "CompilationFailed",
     "CompilerCrashed",
     "CompilerTimeout",
+    "CompilerStopped",
     "CompilerUnavailable",
     "DistributedError",
     "ExecutionError",
@@ -81,6 +82,10 @@ class CompilerTimeout(CompilationError):  # noqa: N818 - says what happened
 
 class CompilerUnavailable(CompilationError):  # noqa: N818 - says what happened
     """The compiler is not installed, or its process cannot be started."""
+
+
+class CompilerStopped(CompilerUnavailable):
+    """The compiler was stopped because this process ends, which does not wait for the thread."""
 
 
 class UnsupportedOnTarget(CompilationError):  # noqa: N818 - says what happened

@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol, cast
 
 from gnomon._native import __file__ as native_file
 from gnomon.backends.background import add_exit_hook
-from gnomon.backends.errors import CompilerUnavailable
+from gnomon.backends.errors import CompilerStopped, CompilerUnavailable
 from gnomon.backends.iree import worker as worker_program
 from gnomon.backends.iree.scratch import make_scratch_folder
 
@@ -304,7 +304,7 @@ class CompilerProcess:
 
     def _check_open(self) -> None:
         if self._exiting_thread not in (None, threading.get_ident()):
-            raise CompilerUnavailable("the process is ending, and its compiler has been stopped")
+            raise CompilerStopped("the process is ending, and its compiler has been stopped")
 
     def _await_start(self, worker: _Worker) -> None:
         try:

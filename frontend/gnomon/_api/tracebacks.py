@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, TypeGuard
 
 from gnomon._config.current import config
+from gnomon.backends.errors import CompilerStopped
 
 __all__ = ["hide_frames", "install", "install_in_ipython"]
 
@@ -170,6 +171,8 @@ def _install_threading_excepthook() -> None:
 
     def excepthook(raised: threading.ExceptHookArgs) -> None:
         error = raised.exc_value
+        if isinstance(error, CompilerStopped):
+            return  # A program ends silently, although daemon threads still compile.
         if not _leaves_out(error):
             previous(raised)
             return

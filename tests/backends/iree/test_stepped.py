@@ -285,7 +285,7 @@ def test_random_programs_in_steps(form: str, seeds: range, monkeypatch: pytest.M
             continue
         code = Interpreted(module)
         calls = {
-            f.name: host._call(f, host._resolve(f.params, artifact.callbacks), state, [])
+            f.name: host._call(f, host.resolve(f.params, artifact.callbacks), state, [])
             for f in host_functions.read_table(code)
         }
         steps = stepped.read_steps(code)
