@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class Executable:
 # A larger workspace is freed after the call.
 _KEPT_WORKSPACE_BYTES = 16 << 20
 # Loops read elements in order, at addresses that are multiples of their size.
-_REQUIRED = ("C_CONTIGUOUS", "ALIGNED")
+_REQUIRED: Sequence[Literal["C_CONTIGUOUS", "ALIGNED"]] = ("C_CONTIGUOUS", "ALIGNED")
 
 
 def _record_run(recorder: profiling.Recorder, run: Any) -> Any:

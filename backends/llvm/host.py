@@ -89,7 +89,7 @@ def _view(pointer: int, type_: TensorType) -> np.ndarray:
     """The memory of an array."""
     if type_.size == 0:
         return np.empty(type_.shape, type_.dtype)
-    memory = (ctypes.c_ubyte * type_.nbytes).from_address(pointer)
+    memory: Any = (ctypes.c_ubyte * type_.nbytes).from_address(pointer)
     return np.frombuffer(memory, type_.dtype).reshape(type_.shape)
 
 
