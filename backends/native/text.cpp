@@ -1,8 +1,9 @@
 // The text that the compiler's library prints, piece by piece, without a Python call for each
 // piece.
 //
-// MLIR prints through a callback that it calls for each token. `backends/iree/inside/compiler_ir.py`
-// passes this one: a kernel has some three thousand tokens, which take 2 ms in Python.
+// MLIR prints through a callback that it calls for each token.
+// `backends/iree/inside/compiler_ir.py` passes this one: a kernel has some three thousand tokens,
+// which take 2 ms in Python.
 
 #include "exported.h"
 
