@@ -60,23 +60,29 @@ def stablehlo(
     return list(created.results)
 
 
-def lower_to(name: str, **parameters: str) -> Rule:
+class LowerTo:
     """A lowering to one StableHLO op with the same operands and results.
 
     Args:
       name: the name of the StableHLO op.
       parameters: the op's parameters that become its attributes, by the attributes' names.
+
+    Attributes:
+      stablehlo: the names of the StableHLO ops, as `Op` declares them.
     """
 
-    def lower(inst: Instance) -> list[ir.Value]:
+    def __init__(self, name: str, **parameters: str) -> None:
+        self.stablehlo = (name,)
+        self._parameters = parameters
+
+    def __call__(self, inst: Instance) -> list[ir.Value]:
+        """The results of the StableHLO op."""
         attributes = {
             attribute: inst.op.attributes[parameter].encode(inst.params[parameter])
-            for attribute, parameter in parameters.items()
+            for attribute, parameter in self._parameters.items()
         }
+        (name,) = self.stablehlo
         return stablehlo(name, inst.operands, inst.result_types, **attributes)
-
-    setattr(lower, "stablehlo", (name,))  # noqa: B010  `Op` reads it.
-    return lower
 
 
 def parse(text: str) -> ir.Attribute:
@@ -259,7 +265,7 @@ def nary(
         batch=batch_elementwise,
         sharding=sharding_rules.elementwise,
         stablehlo=stablehlo,
-        lower=lower_to(lower) if isinstance(lower, str) else lower,
+        lower=LowerTo(lower) if isinstance(lower, str) else lower,
     )
 
 

@@ -199,7 +199,7 @@ class Op:
       cost: for an elementwise op, the class of its cost.
       linear: for an op with a transpose rule, the operands in which it is linear.
       stablehlo: the StableHLO operations that the op lowers to one-to-one, up to conversions of
-        narrow dtypes; by default, the operation of a rule made by `combinators.lower_to`.
+        narrow dtypes; by default, the operation of a rule made by `combinators.LowerTo`.
       sharding: how the results are split over the devices of a mesh, given how the operands are.
       linearize: for ops whose derivative recomputes the results (region ops, sorts), the rule that
         keeps primal and tangent ops apart, so that reverse mode can split them:

@@ -13,10 +13,10 @@ import numpy as np
 from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INTS
 from gnomon.dialects.combinators import (
+    LowerTo,
     Tangents,
     Values,
     describe,
-    lower_to,
     require,
     require_linear_in,
     stablehlo,
@@ -251,5 +251,5 @@ dynamic_update_slice = Op(
     transpose=_transpose_update,
     batch=_batch_update,
     sharding=sharding_rules.updated,
-    lower=lower_to("dynamic_update_slice"),
+    lower=LowerTo("dynamic_update_slice"),
 )

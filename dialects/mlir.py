@@ -8,6 +8,8 @@ that the installed build has what gnomon uses.
 from __future__ import annotations
 
 import atexit
+import ctypes
+import functools
 import importlib
 import operator
 import sys
@@ -15,6 +17,7 @@ import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnomon.dialects.deferred import Deferred
@@ -34,6 +37,7 @@ else:
 
 __all__ = [
     "bindings_file",
+    "c_interface",
     "context",
     "ensure_context",
     "func",
@@ -41,6 +45,7 @@ __all__ = [
     "irdl",
     "other_dialects",
     "passmanager",
+    "pointer_of",
     "stablehlo",
     "when_loaded",
     "without_locations",
@@ -90,7 +95,10 @@ def _check_bindings() -> None:
     Raises:
       ImportError: they are not installed, or lack something; the message says what to install.
     """
-    missing = [name for module, names in _USED for name in _missing(module, names)]
+    _refuse_without([name for module, names in _USED for name in _missing(module, names)])
+
+
+def _refuse_without(missing: Sequence[str]) -> None:
     if missing:
         raise ImportError(
             f"gnomon needs {', '.join(missing)}, which the installed {_PACKAGE} lacks: "
@@ -219,6 +227,37 @@ def other_dialects(context: ir.Context) -> Iterator[None]:
 def bindings_file() -> str:
     """The file of the bindings' library, which contains MLIR."""
     return str(importlib.import_module(f"{_BINDINGS}._mlir_libs._mlir").__file__)
+
+
+# The functions of MLIR's C interface that are called by ctypes.
+_C_FUNCTIONS = (
+    "mlirExecutionEngineCreate",
+    "mlirExecutionEngineDestroy",
+    "mlirExecutionEngineLookup",
+    "mlirExecutionEngineRegisterSymbol",
+)
+
+
+@functools.cache
+def c_interface() -> ctypes.CDLL:
+    """The library with MLIR's C interface, whose functions release the interpreter's lock.
+
+    Raises:
+      ImportError: the bindings have no such library, or it lacks a function.
+    """
+    files = sorted(Path(bindings_file()).parent.glob("*AggregateCAPI*"))
+    library = ctypes.CDLL(str(files[0])) if files else None
+    _refuse_without([name for name in _C_FUNCTIONS if not hasattr(library, name)])
+    assert library is not None
+    return library
+
+
+def pointer_of(module: ir.Module) -> int:
+    """The pointer by which the C interface knows a module."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointer: int = get(module._CAPIPtr, f"{_BINDINGS}.ir.Module._CAPIPtr".encode())
+    return pointer
 
 
 def without_locations(module: ir.Module) -> ir.Operation:

@@ -10,10 +10,10 @@ import numpy as np
 from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INTS
 from gnomon.dialects.combinators import (
+    LowerTo,
     Tangents,
     Values,
     jvp_linear,
-    lower_to,
     require,
     stablehlo,
     to_front,
@@ -272,7 +272,7 @@ pad = Op(
     transpose=_transpose_pad,
     batch=_batch_pad,
     sharding=sharding_rules.resized,
-    lower=lower_to(
+    lower=LowerTo(
         "pad", edge_padding_low="low", edge_padding_high="high", interior_padding="interior"
     ),
 )

@@ -12,11 +12,11 @@ import numpy as np
 from gnomon.dialects import sharding_rules, work_rules
 from gnomon.dialects.attributes import INT, INTS
 from gnomon.dialects.combinators import (
+    LowerTo,
     Tangents,
     Values,
     describe,
     jvp_linear,
-    lower_to,
     normalized,
     require,
     stablehlo,
@@ -121,7 +121,7 @@ broadcast_in_dim = Op(
     transpose=_transpose_broadcast,
     batch=_batch_broadcast,
     sharding=sharding_rules.expanded,
-    lower=lower_to("broadcast_in_dim", broadcast_dimensions="dims"),
+    lower=LowerTo("broadcast_in_dim", broadcast_dimensions="dims"),
 )
 
 
@@ -161,7 +161,7 @@ reshape = Op(
     transpose=lambda inst, cts, linear: [reshaped(cts[0], inst.operand_types[0].shape)],
     batch=_batch_reshape,
     sharding=sharding_rules.reshaped,
-    lower=lower_to("reshape"),
+    lower=LowerTo("reshape"),
 )
 
 
@@ -208,7 +208,7 @@ transpose = Op(
     transpose=_transpose_transpose,
     batch=_batch_transpose,
     sharding=sharding_rules.transposed,
-    lower=lower_to("transpose", permutation="permutation"),
+    lower=LowerTo("transpose", permutation="permutation"),
 )
 
 
@@ -275,7 +275,7 @@ concatenate = Op(
     transpose=_transpose_concatenate,
     batch=_batch_concatenate,
     sharding=sharding_rules.concatenated,
-    lower=lower_to("concatenate", dimension="dimension"),
+    lower=LowerTo("concatenate", dimension="dimension"),
 )
 
 

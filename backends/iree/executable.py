@@ -113,7 +113,7 @@ class Executable:
         self._slow, self._unbounded = slow, unbounded
         self.launcher = self._new_launcher()
         self._use(self._reload())
-        self._footprint = self._measure_calls(self._loaded)
+        self._footprint = self._footprint_of(self._loaded)
         # A Python function that a program calls may call the program again, in this thread or in
         # another one, so each running call of such a program has its own context.
         self._idle = [self._loaded]
@@ -211,7 +211,7 @@ class Executable:
         )
         return analysis.analyze_memory(self._vmfb, arguments, results)
 
-    def _measure_calls(self, loaded: LoadedProgram) -> int:
+    def _footprint_of(self, loaded: LoadedProgram) -> int:
         """The bytes that a call allocates at most."""
         if loaded.temporaries is None:
             return _RUN_AHEAD_BYTES // 2

@@ -116,7 +116,7 @@ def _exit_with_parent(requests: int) -> None:
 def _session(flags: Sequence[str]) -> tuple[Any, CompilerIR] | None:
     """A session of the compiler with flags, and access to its programs; None for wrong flags."""
     # The import works only after the handshake, which sets `sys.path`.
-    from iree.compiler.api import Session  # noqa: PLC0415
+    from iree.compiler.api import Session  # noqa: PLC0415 - see above
 
     session = Session()
     try:

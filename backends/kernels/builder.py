@@ -25,7 +25,7 @@ __all__ = ["WORKSPACE_SIZE", "Builder", "Operation", "Rule", "memref_of"]
 # Arrays of one element are variables, which compilers keep in registers.
 _LOCAL_ELEMENTS = 1
 
-# What stands for the size of the workspace until the end of the program.
+# A placeholder for the size of the workspace, which is known when the program has been written.
 WORKSPACE_SIZE = "@workspace@"
 
 
@@ -143,7 +143,7 @@ class Builder:
 
     def failed(self) -> Variable:
         """Whether a function outside of the program has failed, after which loops end."""
-        return Variable("i1", self.code.variable_at_start("failed", "i1", False))
+        return self.code.flag("failed")
 
     @contextmanager
     def scratch(self, type_: TensorType) -> Iterator[Buffer]:

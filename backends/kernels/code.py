@@ -1,7 +1,7 @@
 """The text of a function of loops: operations on scalars and memory, in MLIR's own dialects.
 
-The dialects are `func`, `scf`, `memref`, `arith` and `math`, so a function can be printed,
-verified and compiled for a processor, and written in C.
+The dialects are `func`, `scf`, `memref`, `arith`, `math` and `vector`, so a function can be
+printed, verified and compiled for a processor, and written in C.
 """
 
 from __future__ import annotations
@@ -198,10 +198,8 @@ class Code:
 
     def within(self, place: Place, size: int) -> list[Scalar]:
         """The conditions under which 0 <= place < size: none if it is known to hold."""
-        if isinstance(place, int) and 0 <= place < size:
-            return []
         if isinstance(place, int):
-            return [self.constant(False, "i1")]
+            return [] if 0 <= place < size else [self.constant(False, "i1")]
         # As an unsigned number a negative index is large, so one comparison is enough.
         return [self.compare("ult", place, self.at(size))]
 
@@ -210,7 +208,13 @@ class Code:
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:
         """Write a block; what is evaluated in it must not be used after it."""
-        self.line(f"{head} {{" if head else "{")
+        self.line(f"{head} {{")
+        with self._inner(tail):
+            yield
+
+    @contextmanager
+    def _inner(self, tail: str = "}") -> Iterator[None]:
+        """Write the lines of a block and its end."""
         self._indent += 1
         memo, self._memo = self._memo, dict(self._memo)
         try:
@@ -278,15 +282,9 @@ class Code:
         """Write a loop that runs while a condition holds, which is evaluated before each pass."""
         with self.block("scf.while : () -> ()", "} do {"):
             self.line(f"scf.condition({condition()})")
-        self._indent += 1
-        memo, self._memo = self._memo, dict(self._memo)
-        try:
+        with self._inner():
             yield
-        finally:
             self.line("scf.yield")
-            self._memo = memo
-            self._indent -= 1
-            self.line("}")
 
     def switch(self, index: Scalar, blocks: Sequence[Callable[[], None]]) -> None:
         """Write blocks of which one runs: that with the index's number, or the last one."""
@@ -307,13 +305,13 @@ class Code:
             self.assign(variable, initial)
         return variable
 
-    def variable_at_start(self, key: str, type_: str, initial: float | bool) -> str:
-        """The name of a variable that has a value at the start of the function."""
+    def flag(self, key: str) -> Variable:
+        """The variable for a key; it is false at the start of the function."""
         if key not in self._pool:
-            value = self.constant(initial, type_)
-            name = self.at_head(key, f"memref.alloca() : memref<{type_}>")
-            self._head.append(f"    memref.store {value}, {name}[] : memref<{type_}>")
-        return self._pool[key]
+            no = self.constant(False, "i1")
+            name = self.at_head(key, "memref.alloca() : memref<i1>")
+            self._head.append(f"    memref.store {no}, {name}[] : memref<i1>")
+        return Variable("i1", self._pool[key])
 
     def value(self, variable: Variable) -> Scalar:
         """The value that a variable has now."""

@@ -10,21 +10,20 @@ import numpy as np
 
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.kernels.arithmetic import converted, only
-from gnomon.backends.kernels.code import Element, Place, Scalar
+from gnomon.backends.kernels.code import Element, Place
 from gnomon.backends.kernels.movements import filled, remapped
 from gnomon.backends.kernels.products import Matrix, add_product, add_rows
+from gnomon.backends.kernels.types import kind_of
 from gnomon.backends.kernels.values import Buffer, Flat, Index, Lazy, Stored, Value, flattened
-from gnomon.backends.kernels.windows import always_inside
+from gnomon.backends.kernels.windows import place_in_windows
 from gnomon.dialects.attributes import DENSE
 from gnomon.dialects.mlir import ir, stablehlo
-from gnomon.dialects.types import TensorType, bfloat16, is_complex
+from gnomon.dialects.types import TensorType, is_complex
 
 if TYPE_CHECKING:
     from gnomon.backends.kernels.builder import Builder, Operation
 
 __all__ = ["CONTRACTIONS"]
-
-_HALVES = (np.dtype(np.float16), bfloat16)
 
 
 def _accumulated(result: np.dtype) -> np.dtype:
@@ -33,7 +32,7 @@ def _accumulated(result: np.dtype) -> np.dtype:
         raise UnsupportedOnTarget(f"there is no kernel for it in {result}")
     if result == np.bool_:
         return np.dtype(np.int32)
-    return np.dtype(np.float32) if result in _HALVES else result
+    return np.dtype(np.float32) if kind_of(result).is_half else result
 
 
 def _as_dtype(value: Value, dtype: np.dtype) -> Value:
@@ -157,6 +156,8 @@ def _convolution(builder: Builder, operation: Operation) -> list[Value]:
     examples = x.type.shape[numbers.input_batch_dimension] // batch_groups
     per_part = outputs // parts
     m, k = math.prod(places), math.prod(window) * features
+    dimensions = list(zip(window, strides, base, dilation, low, strict=True))
+    sizes = [x.type.shape[d] for d in spatial]
     order = [
         *numbers.kernel_spatial_dimensions,
         numbers.kernel_input_feature_dimension,
@@ -183,21 +184,12 @@ def _convolution(builder: Builder, operation: Operation) -> list[Value]:
         with code.loops([examples], independent=False) as (example,):
             with code.loops([*places, *window], independent=False) as index:
                 outer, inner = index[:rank], index[rank:]
-                conditions: list[Scalar] = []
-                at: dict[int, Place] = {}
-                for d in range(rank):
-                    step = code.minus(window[d] - 1, inner[d]) if reverse[d] else inner[d]
-                    step = code.times(step, dilation[d])
-                    place = code.minus(code.plus(code.times(outer[d], strides[d]), step), low[d])
-                    if base[d] != 1:
-                        place, rest = code.divided(code.at(place), base[d])
-                        conditions += code.within(rest, 1)
-                    row_of_window = (window[d], strides[d], base[d], dilation[d], low[d])
-                    length = x.type.shape[spatial[d]]
-                    if not always_inside(*row_of_window, count=places[d], length=length):
-                        conditions += code.within(place, length)
-                    at[spatial[d]] = place
-                inside = code.both(conditions)
+                turned = [
+                    code.minus(n - 1, i) if back else i
+                    for n, i, back in zip(window, inner, reverse, strict=True)
+                ]
+                found, inside = place_in_windows(builder, outer, turned, dimensions, places, sizes)
+                at: dict[int, Place] = dict(zip(spatial, found, strict=True))
                 # Beside the image, its first element is read and replaced.
                 if inside.known is None:
                     at = {d: code.select(inside, code.at(p), code.at(0)) for d, p in at.items()}

@@ -104,7 +104,7 @@ class KernelBackend:
         """Lower a program whose public function is ``main``; see `Backend.lower`.
 
         Raises:
-          UnsupportedOnTarget: an op or a dtype has no C code; the message names it and the line.
+          UnsupportedOnTarget: an op or a dtype has no kernel; the message names it and the line.
         """
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
         with profiling.span("lower", program=lowering.name):

@@ -19,6 +19,7 @@ from gnomon.backends.kernels.triangular import TRIANGULAR
 from gnomon.backends.kernels.values import Buffer, Stored
 from gnomon.backends.kernels.windows import WINDOWS
 from gnomon.dialects.functions import symbol_name
+from gnomon.dialects.types import TensorType, type_of
 
 __all__ = ["Kernels", "kernels"]
 
@@ -53,10 +54,14 @@ class Kernels:
     Attributes:
       text: a module whose only public function, ``main``, takes memory for the arguments, for the
         results, and for intermediate values.
+      inputs, outputs: the types of the memory for arguments and results: those of the program,
+        except that elements of narrow dtypes are bytes.
       workspace: the size in bytes of the memory for intermediate values.
     """
 
     text: str
+    inputs: tuple[TensorType, ...]
+    outputs: tuple[TensorType, ...]
     workspace: int
 
 
@@ -71,8 +76,9 @@ def kernels(artifact: Artifact) -> Kernels:
     }
     block = functions["main"].regions[0].blocks[0]
     builder = Builder(_RULES, _READ_ONCE.__contains__, functions)
-    inputs = [Buffer(f"%in{k}", t) for k, t in enumerate(artifact.input_types)]
-    outputs = [Buffer(f"%out{k}", t, owned=True) for k, t in enumerate(artifact.output_types)]
+    results = list(block.operations)[-1].operands
+    inputs = [Buffer(f"%in{k}", type_of(x)) for k, x in enumerate(block.arguments)]
+    outputs = [Buffer(f"%out{k}", type_of(x), owned=True) for k, x in enumerate(results)]
     builder.write_block(block, [Stored(b, b.type) for b in inputs], outputs)
     parameters = [f"{b.memory}: {memref_of(b.type)} {{llvm.noalias}}" for b in (*inputs, *outputs)]
     size = max(builder.workspace.size, 1)
@@ -88,4 +94,5 @@ def kernels(artifact: Artifact) -> Kernels:
         "}",
     ]
     text = "\n".join(line for line in lines if line).replace(WORKSPACE_SIZE, str(size))
-    return Kernels(text, builder.workspace.size)
+    taken, given = (tuple(b.type for b in buffers) for buffers in (inputs, outputs))
+    return Kernels(text, taken, given, builder.workspace.size)

@@ -18,7 +18,7 @@ from gnomon.dialects.mlir import ir
 if TYPE_CHECKING:
     from gnomon.backends.kernels.builder import Builder, Operation
 
-__all__ = ["WINDOWS", "always_inside"]
+__all__ = ["WINDOWS", "place_in_windows"]
 
 
 def _dimensions(operation: Operation, rank: int) -> list[tuple[int, ...]]:
@@ -96,7 +96,7 @@ def _accumulate(
                 builder.store(output, position, total.get())
 
 
-def always_inside(
+def _always_inside(
     size: int, stride: int, base: int, dilation: int, low: int, *, count: int, length: int
 ) -> bool:
     """Whether all windows lie within a dimension.
@@ -109,15 +109,25 @@ def always_inside(
     return base == 1 and low <= 0 and (count - 1) * stride + (size - 1) * dilation - low < length
 
 
-def _inside(
+def place_in_windows(
     builder: Builder,
-    outer: Index,
-    inner: Index,
+    outer: Sequence[Place],
+    inner: Sequence[Place],
     window: Sequence[tuple[int, ...]],
     counts: Sequence[int],
     shape: Sequence[int],
 ) -> tuple[Index, Scalar]:
-    """The index of an element of a window, and the condition that it is in the array."""
+    """The index of an element of a window, and the condition that it is in the array.
+
+    Args:
+      builder: the writer of the code.
+      outer: the index of the window.
+      inner: the index in the window.
+      window: for each dimension, the window's size, stride, dilations of base and window, and the
+        low padding.
+      counts: the numbers of windows.
+      shape: the shape of the array.
+    """
     code = builder.code
     places: list[Place] = []
     conditions: list[Scalar] = []
@@ -128,7 +138,7 @@ def _inside(
             # The elements are `base` apart; a negative place is no multiple that is inside.
             place, rest = code.divided(place, base)
             conditions += code.within(rest, 1)
-        if not always_inside(*row, count=count, length=n):
+        if not _always_inside(*row, count=count, length=n):
             conditions += code.within(place, n)
         places.append(place)
     return tuple(places), code.both(conditions)
@@ -148,7 +158,7 @@ def _each_window(
     with builder.code.loops(result, independent=False) as outer:
         totals = started(builder, initial)
         with builder.code.loops([row[0] for row in window], independent=False) as inner:
-            places, condition = _inside(builder, outer, inner, window, result, shape)
+            places, condition = place_in_windows(builder, outer, inner, window, result, shape)
             with builder.code.when(condition):
                 elements = [x.element(builder, places) for x in inputs]
                 fold(builder, block, types, totals, elements)
@@ -168,7 +178,9 @@ def _select_and_scatter(builder: Builder, operation: Operation) -> list[Value]:
         nowhere = code.constant(-1, "index")
         chosen = code.variable("index", nowhere)
         with code.loops([row[0] for row in window], independent=False) as inner:
-            places, condition = _inside(builder, outer, inner, window, source.type.shape, shape)
+            places, condition = place_in_windows(
+                builder, outer, inner, window, source.type.shape, shape
+            )
             with code.when(condition):
                 element = stored.element(builder, places)
                 (keeps,) = combined(builder, select, [type_, type_], [best.get(), element])

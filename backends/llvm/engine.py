@@ -10,16 +10,14 @@ import ctypes
 import functools
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
 
-from gnomon.dialects.mlir import bindings_file, ir, passmanager
+from gnomon.dialects.mlir import c_interface, ir, passmanager, pointer_of
 
 __all__ = ["Compiled", "compile_module"]
 
-# libm's functions come before LLVM's: those that LLVM computes from others lose digits.
+# Functions that MLIR would compute from others inaccurately are calls of libm: see `_call_libm`.
 _PIPELINE = ",".join(
     (
-        "arith-expand{include-bf16=true}",
         "convert-scf-to-cf",
         "expand-strided-metadata",
         "finalize-memref-to-llvm",
@@ -38,29 +36,17 @@ _PIPELINE = ",".join(
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    folder = Path(bindings_file()).parent
-    library = ctypes.CDLL(str(next(folder.glob("*AggregateCAPI*"))))
+    library = c_interface()
+    pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
     create = library.mlirExecutionEngineCreate
-    create.restype = ctypes.c_void_p
-    create.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_bool),
-        ctypes.c_bool,
-    ]
+    create.restype = pointer
+    create.argtypes = [pointer, ctypes.c_int, ctypes.c_int, pointer, ctypes.c_bool, ctypes.c_bool]
     library.mlirExecutionEngineRegisterSymbol.restype = None
-    library.mlirExecutionEngineRegisterSymbol.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
-    ]
-    library.mlirExecutionEngineLookup.restype = ctypes.c_void_p
-    library.mlirExecutionEngineLookup.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
-    library.mlirExecutionEngineDestroy.argtypes = [ctypes.c_void_p]
+    library.mlirExecutionEngineRegisterSymbol.argtypes = [pointer, text, size, pointer]
+    library.mlirExecutionEngineLookup.restype = pointer
+    library.mlirExecutionEngineLookup.argtypes = [pointer, text, size]
+    library.mlirExecutionEngineDestroy.argtypes = [pointer]
     return library
-
-
-def _pointer(module: ir.Module) -> int:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    pointer: int = get(module._CAPIPtr, b"torch_mlir.ir.Module._CAPIPtr")
-    return pointer
 
 
 class Compiled:
@@ -77,7 +63,7 @@ class Compiled:
     ) -> None:
         library = _library()
         self._engine = library.mlirExecutionEngineCreate(
-            _pointer(module), level, 0, None, False, False
+            pointer_of(module), level, 0, None, False, False
         )
         if not self._engine:
             raise RuntimeError("LLVM could not compile the module")

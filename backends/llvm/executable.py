@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from contextlib import nullcontext
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +58,7 @@ class Executable:
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
         self._function = kind(self._compiled.address("main"))
         # Calls may run at the same time, each with a workspace of its own.
-        self._idle: list[np.ndarray[Any, Any]] = []
+        self._idle: list[_Workspace] = []
 
     def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
         """Run the program; see `backends.interface.Executable`."""
@@ -67,16 +66,18 @@ class Executable:
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         """Run the program without checking the arguments."""
-        arrays = [np.require(buffer.to_numpy(), requirements=_REQUIRED) for buffer in buffers]
+        arrays = [_in_order(buffer.to_numpy()) for buffer in buffers]
         results = [np.empty(shape, dtype) for shape, dtype in self.output_types]
         try:
             workspace = self._idle.pop()
         except IndexError:
-            workspace = np.empty(self._workspace + ALIGNMENT, np.uint8)
-        start = workspace.ctypes.data
+            workspace = _Workspace(self._workspace)
         pointers = [array.ctypes.data for array in (*arrays, *results)]
-        with nullcontext() if self._host is None else self._host.raising():
-            self._function(*pointers, start + -start % ALIGNMENT)
+        if self._host is None:
+            self._function(*pointers, workspace.start)
+        else:
+            with self._host.raising():
+                self._function(*pointers, workspace.start)
         if self._workspace <= _KEPT_WORKSPACE_BYTES:
             self._idle.append(workspace)
         for index in self.donate:
@@ -107,8 +108,23 @@ class Executable:
 
 # A larger workspace is freed after the call.
 _KEPT_WORKSPACE_BYTES = 16 << 20
-# Loops read elements in order, at addresses that are multiples of their size.
-_REQUIRED: Sequence[Literal["C_CONTIGUOUS", "ALIGNED"]] = ("C_CONTIGUOUS", "ALIGNED")
+
+
+class _Workspace:
+    """The memory for the intermediate values of a call, from an aligned address on."""
+
+    __slots__ = ("_memory", "start")
+
+    def __init__(self, nbytes: int) -> None:
+        self._memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+        address = self._memory.ctypes.data
+        self.start = address + -address % ALIGNMENT
+
+
+def _in_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, or a copy: loops read elements in order, at multiples of their size."""
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
 
 
 def _record_run(recorder: profiling.Recorder, run: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gnomon.backends.compilation import Artifact
-from gnomon.backends.kernels import ALIGNMENT, KernelBackend, kernels
+from gnomon.backends.kernels import ALIGNMENT, KernelBackend, Kernels, kernels
 from gnomon.backends.kernels.types import of_type
 from gnomon.backends.standalone_c.prelude import prelude
 from gnomon.backends.standalone_c.printer import Printer
@@ -122,11 +122,11 @@ def c_source(
     taken: set[str] = {name}
     inputs = _parameters(arguments, taken)
     outputs = _parameters(results, taken, "out_")
-    signature = _signature(name, artifact, inputs, outputs)
+    signature = _signature(name, program, inputs, outputs)
     pointers: list[str] = []
     aliases: dict[str, list[str]] = {}
     for number, (parameter, type_) in enumerate(
-        zip([*inputs, *outputs], [*artifact.input_types, *artifact.output_types], strict=True)
+        zip([*inputs, *outputs], [*program.inputs, *program.outputs], strict=True)
     ):
         pointer, alias = _pointer(parameter, type_, number, constant=number < len(inputs))
         pointers.append(pointer)
@@ -153,7 +153,7 @@ def c_source(
     )
     # The function aligns the start of the workspace.
     workspace = program.workspace + ALIGNMENT if program.workspace else 0
-    header = _header(name, signature, artifact, inputs, outputs, workspace)
+    header = _header(name, signature, artifact, program, inputs, outputs, workspace)
     return CSource(name, code, header, workspace)
 
 
@@ -171,14 +171,13 @@ def _pointer(
     return f"p{number}", [f"  {kind} *const p{number} = ({kind} *){parameter};"]
 
 
-def _signature(name: str, artifact: Artifact, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+def _signature(name: str, program: Kernels, inputs: Sequence[str], outputs: Sequence[str]) -> str:
     parameters = [
         f"const {parameter_type(t)} *restrict {n}"
-        for n, t in zip(inputs, artifact.input_types, strict=True)
+        for n, t in zip(inputs, program.inputs, strict=True)
     ]
     parameters += [
-        f"{parameter_type(t)} *restrict {n}"
-        for n, t in zip(outputs, artifact.output_types, strict=True)
+        f"{parameter_type(t)} *restrict {n}" for n, t in zip(outputs, program.outputs, strict=True)
     ]
     separator = ",\n" + " " * len(f"int {name}(")
     return f"int {name}({separator.join([*parameters, 'void *workspace'])})"
@@ -211,17 +210,23 @@ def _header(
     name: str,
     signature: str,
     artifact: Artifact,
+    program: Kernels,
     inputs: Sequence[str],
     outputs: Sequence[str],
     workspace: int,
 ) -> str:
     upper = name.upper()
-    rows = [("takes", n, t) for n, t in zip(inputs, artifact.input_types, strict=True)]
-    rows += [("gives", n, t) for n, t in zip(outputs, artifact.output_types, strict=True)]
-    described = [f"   {verb}  {n}: {_described(t)}" for verb, n, t in rows]
-    sizes = [f"#define {upper}_SIZE_{n} {t.size}" for _, n, t in rows]
+    taken = zip(inputs, artifact.input_types, program.inputs, strict=True)
+    given = zip(outputs, artifact.output_types, program.outputs, strict=True)
+    described = [f"   takes  {n}: {_described(*types)}" for n, *types in taken]
+    described += [f"   gives  {n}: {_described(*types)}" for n, *types in given]
+    types_ = (*artifact.input_types, *artifact.output_types)
+    sizes = [
+        f"#define {upper}_SIZE_{n} {t.size}"
+        for n, t in zip((*inputs, *outputs), types_, strict=True)
+    ]
     declared = signature.replace("restrict ", f"{upper}_RESTRICT ")
-    types = [COMPLEX_TYPES] if any(is_complex(t.dtype) for _, _, t in rows) else []
+    types = [COMPLEX_TYPES] if any(is_complex(t.dtype) for t in types_) else []
     return "\n".join(
         [
             f"/* {name}: a program of gnomon. Arrays are in row-major order.",
@@ -257,8 +262,10 @@ def _header(
     )
 
 
-def _described(type_: TensorType) -> str:
-    stored = parameter_type(type_)
+def _described(type_: TensorType, stored: TensorType) -> str:
+    """The words on an argument or result, given its type and that of its memory."""
+    element = parameter_type(stored)
     shape = "".join(f"[{n}]" for n in type_.shape) or " (one element)"
-    bits = f", the bits of {short_name(type_.dtype)}" if of_type(type_).is_half else ""
-    return f"{stored}{shape}, {math.prod(type_.shape)} in all{bits}"
+    has_bits = of_type(stored).is_half or stored.dtype != type_.dtype
+    bits = f", the bits of {short_name(type_.dtype)}" if has_bits else ""
+    return f"{element}{shape}, {math.prod(type_.shape)} in all{bits}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gnomon.dialects.attributes import INT
-from gnomon.dialects.combinators import binary, lower_to, lowered, require, stablehlo, unary
+from gnomon.dialects.combinators import LowerTo, binary, lowered, require, stablehlo, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.evaluation import (
     from_parts,
@@ -144,7 +144,7 @@ logistic = unary(
     evaluate=_evaluate_logistic,
     jvp=lambda x, out: ops.mul(out, ops.sub(full_like(out, 1), out)),
     stablehlo=("logistic",),
-    lower=widen_bytes(lower_to("logistic")),
+    lower=widen_bytes(LowerTo("logistic")),
 )
 
 # -------------------------------------------------------------------------------------------- roots

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon.dialects.combinators import binary, lower_to, lowered, unary
+from gnomon.dialects.combinators import LowerTo, binary, lowered, unary
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.elementwise.evaluation import of_f32_in_f64
 from gnomon.dialects.elementwise.expansion import Parts, expand, literal
@@ -117,7 +117,7 @@ def _evaluate_atan2(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _lower_atan2(inst: Instance) -> list[ir.Value]:
     if not is_complex(inst.type.dtype):
-        return lower_to("atan2")(inst)
+        return LowerTo("atan2")(inst)
     return [complex_atan2(lowered, *inst.operands)]
 
 

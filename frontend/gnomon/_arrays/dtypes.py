@@ -341,7 +341,7 @@ def is_weakly_typed(x: Any) -> bool:
 
 
 def scalar_type_of(x: Any) -> type:
-    """The Python type that stands for the elements: bool, int, float or complex.
+    """The Python type of the same kind as the elements: bool, int, float or complex.
 
     Args:
       x: an array or scalar.

@@ -42,9 +42,8 @@ def einsum(
     """Products and sums of arrays in Einstein's notation.
 
     Args:
-      subscripts: a text such as ``"ij,jk->ik"``, in which labels that the result lacks are summed
-        over and ``...`` stands for broadcast dimensions; or alternating operands and lists of
-        labels.
+      subscripts: a text such as ``"ij,jk->ik"``: labels that the result lacks are summed over, and
+        ``...`` means dimensions that broadcast. Or alternating operands and lists of labels.
       operands: arrays, one for each group of labels.
       out: must be None, because arrays are immutable.
       optimize: how to find the order of contractions, as in ``opt_einsum``.

@@ -9,7 +9,8 @@ import pytest
 
 import gnomon
 import gnomon.numpy as gnp
-from tests.backends.kernels.test_random_programs import EMITTERS, results_of
+from tests.backends.kernels.emitters import EMITTERS
+from tests.backends.kernels.test_random_programs import results_of
 
 # One number, fours and a two, all kinds of factors, a prime factor, a prime that becomes a
 # convolution with two tables of roots, and a length with two tables.

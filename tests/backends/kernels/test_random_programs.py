@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,21 +13,9 @@ from gnomon._compilation.ahead_of_time import closed_program
 from gnomon.backends.kernels import KernelBackend
 from tests.backends.iree import test_random_loops as loops
 from tests.backends.iree import test_random_updates as updates
-from tests.backends.kernels.in_process import InProcess
-from tests.backends.standalone_c.compiled import CompiledC
+from tests.backends.kernels.emitters import EMITTERS
 
-__all__ = ["EMITTERS", "results_of"]
-
-EMITTERS = (
-    InProcess,
-    pytest.param(
-        CompiledC,
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler"),
-        ],
-    ),
-)
+__all__ = ["results_of"]
 
 
 def results_of(

@@ -6,51 +6,28 @@ import ctypes
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.standalone_c import CBackend, c_source
+from tests.backends.kernels.guarded import Result, guarded
 
 __all__ = ["FLAGS", "CompiledC", "compiled"]
 
 # Programs may compare unsigned numbers with zero, and values with themselves.
 WARNINGS = ("-Wall", "-Wextra", "-Wno-type-limits", "-Wno-tautological-compare", "-Werror")
 FLAGS = ("-std=c99", "-O2", "-march=native", *WARNINGS)
-# Before and after each array; no program writes there.
-_GUARD, _BYTE = 64, 0xA5
-
-
-@dataclass
-class _Result:
-    array: np.ndarray
-
-    def to_numpy(self) -> np.ndarray:
-        return self.array
 
 
 class CompiledC(CBackend):
     """Compiles and runs programs."""
 
-    def compile(self, artifact: Artifact) -> Callable[[Sequence[np.ndarray]], list[_Result]]:
+    def compile(self, artifact: Artifact) -> Callable[[Sequence[np.ndarray]], list[Result]]:
         """The program as a function of arrays."""
         call = compiled(artifact)
-        return lambda arrays: [_Result(a) for a in call(arrays)]
-
-
-class _Guarded:
-    """Memory between bytes that must not change."""
-
-    def __init__(self, size: int) -> None:
-        self.bytes = np.full(size + 2 * _GUARD, _BYTE, np.uint8)
-        self.inner = self.bytes[_GUARD : _GUARD + size]
-        self.pointer = ctypes.c_void_p(self.bytes.ctypes.data + _GUARD)
-
-    def check(self) -> None:
-        outside = np.concatenate([self.bytes[:_GUARD], self.bytes[len(self.bytes) - _GUARD :]])
-        assert (outside == _BYTE).all(), "the program writes next to an array"
+        return lambda arrays: [Result(a) for a in call(arrays)]
 
 
 def compiled(
@@ -70,18 +47,7 @@ def compiled(
         subprocess.run(command, cwd=folder, check=True)
         library = ctypes.CDLL(f"{folder}/program.so")
 
-    def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        given = [np.ascontiguousarray(a) for a in arrays]
-        outputs = [_Guarded(t.size * t.dtype.itemsize) for t in artifact.output_types]
-        workspace = _Guarded(source.workspace)
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in given]
-        pointers += [output.pointer for output in (*outputs, workspace)]
+    def run(pointers: list[ctypes.c_void_p]) -> None:
         assert library.f(*pointers) == 0
-        for memory in (*outputs, workspace):
-            memory.check()
-        return [
-            np.frombuffer(output.inner.tobytes(), t.dtype).reshape(t.shape)
-            for output, t in zip(outputs, artifact.output_types, strict=True)
-        ]
 
-    return call
+    return guarded(run, artifact.output_types, source.workspace)
