@@ -222,7 +222,9 @@ def _digamma(o: Any, x: Value) -> Value:
     # Next to a pole the low parts overflow.
     is_near = o.lt(size, o.full_like(x, 1e-20))
     result = o.select(is_near, o.neg(o.div(one, offset)), joined(o, mirrored))
-    result = o.select(is_pole, o.full_like(x, np.nan), result)
+    # The limits at zeros of both signs are infinite; those at negative integers depend on the side.
+    at_pole = o.select(o.eq(x, zero), o.neg(o.div(one, x)), o.full_like(x, np.nan))
+    result = o.select(is_pole, at_pole, result)
     whole = o.select(o.eq(x, inf), inf, joined(o, value))
     return o.select(reflected, result, whole)
 
@@ -241,7 +243,7 @@ lgamma = unary(
 )
 digamma = unary(
     "digamma",
-    doc="the derivative of lgamma; nan at its poles, 0 and the negative integers",
+    doc="the derivative of lgamma; -inf at 0, inf at -0, and nan at the negative integers",
     cost=Cost.FUNCTION,
     dtypes=FLOATING,
     jvp=lambda x, out: _polygamma_slope(full_like(x, 0), x),

@@ -19,7 +19,9 @@ from tests.tolerance import assert_each_near, assert_near, unit
 RNG = np.random.default_rng(0)
 REAL = np.concatenate([RNG.normal(0, 3, 20), [0.0, 1.0, -1.0, 2.0]])
 WHOLE = np.arange(-2.0, 10.0)
-UNIT = np.concatenate([RNG.uniform(0, 1, 10), [0.05, 0.5, 0.95]])
+UNIT = np.concatenate(
+    [RNG.uniform(0, 1, 10), [0.05, 0.5, 0.95, 0.0, -0.0, 1.0, 1e-12, 1 - 2**-20, -0.1, 1.1, np.nan]]
+)
 
 # Parameters without loc and scale, and points at which the distribution is tested.
 CASES: dict[str, tuple[tuple[Any, ...], Any]] = {

@@ -205,8 +205,8 @@ def _power(exponent: float) -> Callable[[Any], Any]:
 
 INF = np.inf
 # Functions, orders, points, and the derivatives of that order there. JAX gives the same except for
-# arctanh, hypot and entr below zero, where its reverse mode gives nan, and for hard_silu and xlogy,
-# where its forward mode does.
+# arctanh, hypot and entr below zero, where its reverse mode gives nan, for hard_silu and xlogy,
+# where its forward mode does, and for gammaln at -0.
 AT_POLES: dict[str, tuple[Callable[[Any], Any], int, list[float], list[float]]] = {
     "reciprocal": (gnp.reciprocal, 3, [0.0, INF, 0.5], [-INF, 0, -96]),
     "x**0.5": (_power(0.5), 3, [0.0, 4.0], [INF, 3 / 256]),
@@ -222,6 +222,8 @@ AT_POLES: dict[str, tuple[Callable[[Any], Any], int, list[float], list[float]]] 
     "sinh": (gnp.sinh, 3, [800.0, -INF, 0.0], [INF, INF, 1]),
     "cosh": (gnp.cosh, 3, [800.0, -INF, 0.0], [INF, -INF, 0]),
     "digamma": (special.digamma, 3, [0.0, -1.0, -100.0], [INF, INF, INF]),
+    "gammaln": (special.gammaln, 1, [0.0, -0.0, -1.0, INF], [-INF, INF, np.nan, INF]),
+    "cauchy.ppf": (stats.cauchy.ppf, 1, [0.0, 1.0, 0.5, 1e-30], [INF, INF, np.pi, INF]),
     "entr": (special.entr, 3, [0.0, 2.0, -1.0], [INF, 0.25, 0]),
     "entr d1": (special.entr, 1, [0.0, -1.0, -INF], [INF, 0, 0]),
     "loggamma": (special.loggamma, 1, [-1.0, -0.5, -INF], [0, 0, 0]),

@@ -98,11 +98,6 @@ def _lgamma(x: np.ndarray) -> np.ndarray:
     return np.where(x == -np.inf, np.inf, value)
 
 
-def _digamma(x: np.ndarray) -> np.ndarray:
-    pole = (x <= 0) & (x == np.floor(x))
-    return np.where(pole, np.nan, special.digamma(np.where(pole, 1.0, x)))
-
-
 def _power(x: Any, y: Any) -> Any:
     if x < 0:
         size = mp.power(-x, y)
@@ -210,7 +205,7 @@ EXACT: dict[str, Exact] = {
     "log_ndtr": Exact(special.log_ndtr, _log_ndtr, few=True),
     "erf_inv": Exact(_signed(special.erfinv), _erfinv),
     "lgamma": Exact(_lgamma, _exact_lgamma, few=True),
-    "digamma": Exact(_digamma, mp.digamma, few=True),
+    "digamma": Exact(special.digamma, mp.digamma, few=True),
     "bessel_i0e": Exact(special.i0e, _scaled_bessel(0)),
     "bessel_i1e": Exact(_signed(special.i1e), _scaled_bessel(1)),
     "sinc": Exact(_sinc, mp.sincpi),

@@ -374,6 +374,14 @@ KNOWN = (
     ),
     Known(
         "jax values",
+        r"\b\w+\.(digamma|lgamma|gammaln|gamma)(?=\()",
+        r"^(nan|-inf) instead of -?inf ",
+        "digamma at 0 is -inf, and inf at -0, as in SciPy; JAX's is nan, and since 0.12 -inf at "
+        "both",
+        elsewhere=r"(lambda x: \g<0>(gnp.where(x == 0, 1, x)))",
+    ),
+    Known(
+        "jax values",
         r"\bspecial\.betaln(?=\()",
         r"^-?\d+\.\d+ instead of -?\d+\.\d+ ",
         "JAX's betaln has only seven digits in f64 where an argument is 8 or more",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,8 @@ UNITS = 2.0
 NEAR_UNITS = 256.0
 # The number of evaluations that judge a result, and the number that must confirm a failure.
 FEW, MANY = 3, 24
+# Of a program that is slow to evaluate there are fewer: those that begin within these seconds.
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -207,13 +210,18 @@ class Judge:
         self._program = program
         self._reference = reference
         self._samples: list[list[np.ndarray]] = []
+        self._seconds = 0.0
 
     def _sampled(self, count: int) -> list[list[np.ndarray]]:
-        """The results of the first `count` perturbed evaluations."""
-        while len(self._samples) < count:
+        """The results of the first `count` perturbed evaluations, or fewer if they take long."""
+        while len(self._samples) < count and (
+            len(self._samples) < FEW or self._seconds < PATIENCE_S
+        ):
+            start = time.perf_counter()
             rng = np.random.default_rng(len(self._samples))
             run = evaluator_of(self._program, functools.partial(DisturbedEvaluator, rng=rng))
             self._samples.append([np.asarray(v) for v in run()])
+            self._seconds += time.perf_counter() - start
         return self._samples[:count]
 
     def compare(self, actual: Outcome, factor: float, *, weak: bool = True) -> Verdict:

@@ -14,7 +14,16 @@ import pytest
 
 import gnomon.numpy as gnp
 import gnomon.scipy.linalg as slinalg
-from gnomon.tools.fuzz import batches, catalog, checking, generating, nested, oracle, session
+from gnomon.tools.fuzz import (
+    batches,
+    catalog,
+    checking,
+    generating,
+    judging,
+    nested,
+    oracle,
+    session,
+)
 from gnomon.tools.fuzz.__main__ import main
 from gnomon.tools.fuzz.batches import Seeded, check_batch
 from gnomon.tools.fuzz.checking import Counts, Failure, check, known_difference, reference
@@ -112,6 +121,21 @@ def test_judges_by_the_effect_of_roundings() -> None:
     assert failure is not None and failure.startswith("values") and "(3,)" in failure
     assert "types" in str(judge.compare(outcome(exact.astype(np.float16)), 8.0).failure)
     assert "types" in str(judge.compare(outcome(exact[:2]), 8.0).failure)
+
+
+def test_slow_programs_are_judged_by_few_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    tested = program("gnp.sin({x})", "{x} - 0.5", size=7)
+    expected = reference(tested)
+    far = outcome(expected.values[0] + np.float32(1e-4))
+    made: list[int] = []
+    evaluated = judging.evaluator_of
+    monkeypatch.setattr(judging, "evaluator_of", lambda *a: made.append(1) or evaluated(*a))
+    assert Judge(tested, expected).compare(far, 8.0).failure is not None
+    assert len(made) == judging.MANY
+    made.clear()
+    monkeypatch.setattr(judging, "PATIENCE_S", 0.0)
+    assert Judge(tested, expected).compare(far, 8.0).failure is not None
+    assert len(made) == judging.FEW
 
 
 def test_ill_conditioned_results_have_wide_tolerances() -> None:

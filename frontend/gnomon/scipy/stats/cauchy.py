@@ -135,6 +135,17 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return log_of_probability(sf(x, loc, scale))
 
 
+def _standard_quantile(q: Array) -> Array:
+    """The point below which a standard Cauchy variable lies with probability `q`."""
+    # tan(pi (q - 1/2)) loses the digits of a q near 0 or 1; -1 / tan(pi q) does not.
+    is_lower = q < 0.5
+    tail = gnp.where(is_lower, q, 1 - q)
+    is_middle = tail > 0.25
+    tangent = lax.tan(math.pi * gnp.where(is_middle, q - 0.5, lax.abs(tail)))
+    far = gnp.where(is_lower, -1, 1) / gnp.where(is_middle, 1, tangent)
+    return gnp.where(tail < 0, math.nan, gnp.where(is_middle, tangent, far))
+
+
 @typed_as_outcome
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the Cauchy distribution, the inverse of `cdf`.
@@ -153,7 +164,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
       Array([-1.,  0.], dtype=float32)
     """
     q, loc, scale = real_arguments("cauchy.ppf", q, loc, scale)
-    return loc + scale * lax.tan(math.pi * (q - 0.5))
+    return loc + scale * _standard_quantile(q)
 
 
 @typed_as_outcome
@@ -174,4 +185,4 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
       Array([1., 0.], dtype=float32)
     """
     q, loc, scale = real_arguments("cauchy.isf", q, loc, scale)
-    return loc + scale * lax.tan(math.pi * (0.5 - q))
+    return loc - scale * _standard_quantile(q)
