@@ -45,6 +45,7 @@ __all__ = ["IDEMPOTENT", "LEGALIZATIONS", "guard_reductions"]
 _REDUCTIONS = names_of("stablehlo", Form.REDUCTION, Form.WINDOW)
 _LOOPS = ("stablehlo.while", "scf.for")
 _BRANCHES = ("stablehlo.case", "stablehlo.if", "scf.if")
+_VIEWS = tuple(f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "transpose"))
 # Regions with these ops alone combine equal numbers to the same number.
 IDEMPOTENT = frozenset(
     f"stablehlo.{name}"
@@ -128,13 +129,24 @@ class _Guard:
         type_ = type_of(value)
         if self._of(value).varies or is_complex(type_.dtype) or not type_.size:
             return
-        zero = self._zero(type_.dtype)
         with ir.InsertionPoint(op), op.location:
-            zeros = lowered.broadcast_in_dim(zero, shape=type_.shape, dims=())
-            guarded = lowered.add(value, zeros)
+            guarded = self._with_zero(value)
         op.operands[i] = guarded
         self.guarded.add(guarded)
         self.known[guarded] = of_argument(guarded)
+
+    def _with_zero(self, value: ir.Value) -> ir.Value:
+        """A value plus the hidden zero, which is added before elements are repeated or moved."""
+        maker = value.owner
+        if not isinstance(maker, ir.Block) and maker.name in _VIEWS:
+            source = self._with_zero(maker.operands[0])
+            view = maker.operation.clone()
+            view.operands[0] = source
+            result: ir.Value = view.results[0]
+            return result
+        type_ = type_of(value)
+        zeros = lowered.broadcast_in_dim(self._zero(type_.dtype), shape=type_.shape, dims=())
+        return lowered.add(value, zeros)
 
     def _zero(self, dtype: np.dtype) -> ir.Value:
         """The hidden identity of addition: -0 for floats, since adding 0 would turn -0 into 0."""

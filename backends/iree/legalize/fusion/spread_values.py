@@ -7,6 +7,8 @@ limited.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from gnomon.backends.iree.legalize.fusion.wide_fusions import is_splat
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
@@ -25,14 +27,15 @@ __all__ = ["LEGALIZATIONS", "compute_before_broadcasts"]
 # The bytes on the stack of a kernel. Smaller values stay in the kernels that read them.
 _STACK = 32 << 10
 
-_BROADCAST = "gnomon.broadcast_in_dim"
+_BROADCAST, _RESHAPE = "gnomon.broadcast_in_dim", "gnomon.reshape"
+_TRANSPOSE = "gnomon.transpose"
 
 
 def compute_before_broadcasts(program: Program, target: Target) -> None:
     """Move elementwise ops with large results before the broadcast of their operands, in place.
 
     All operands that are not single numbers must be broadcast from one shape along the same
-    dimensions.
+    dimensions, apart from dimensions of size 1.
     """
     for function in program.functions:
         _visit(program.body(symbol_name(function)))
@@ -58,15 +61,15 @@ def _move(op: ir.Operation, definition: Op) -> None:
         return
     operands = operands_of(op)
     numbers = [_number(x) for x in operands]
-    spreads = [x.owner for x, n in zip(operands, numbers, strict=True) if n is None]
-    origins = {_origin(spread) for spread in spreads}
+    spreads = [_spread(x) for x, number in zip(operands, numbers, strict=True) if number is None]
+    origins = {(spread.shape, spread.dims) if spread else None for spread in spreads}
     if None in origins or len(origins) > 1:
         return
     shape, dims = next(iter(origins), None) or ((), ())
     rest = iter(spreads)
     with ir.InsertionPoint(op), op.location:
         moved = [
-            next(rest).operands[0] if number is None else _repeated(number, shape)
+            reshape(next(rest).value, shape) if number is None else _repeated(number, shape)
             for number in numbers
         ]
         computed = definition.build(moved, params_of(op, definition))
@@ -76,11 +79,40 @@ def _move(op: ir.Operation, definition: Op) -> None:
     erase(op)
 
 
-def _origin(maker: ir.Operation | ir.Block) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The shape that an operation broadcasts, and the dimensions that it gets."""
-    if isinstance(maker, ir.Block) or maker.name != _BROADCAST:
+class _Spread(NamedTuple):
+    """A broadcast, along dimensions, of a value in a shape that may lack some of its ones."""
+
+    value: ir.Value
+    shape: tuple[int, ...]
+    dims: tuple[int, ...]
+
+
+def _spread(x: ir.Value) -> _Spread | None:
+    """The broadcast that a value is, whose ones may have been moved, dropped or added since."""
+    maker = x.owner
+    if isinstance(maker, ir.Block):
         return None
-    return type_of(maker.operands[0]).shape, tuple(params_of(maker.operation)["dims"])
+    if maker.name == _BROADCAST:
+        value = maker.operands[0]
+        return _Spread(value, type_of(value).shape, tuple(params_of(maker.operation)["dims"]))
+    inner = _spread(maker.operands[0]) if maker.name in (_RESHAPE, _TRANSPOSE) else None
+    if inner is None:
+        return None
+    if maker.name == _TRANSPOSE:
+        return _transposed(inner, tuple(params_of(maker.operation)["permutation"]))
+    before, after = type_of(maker.operands[0]).shape, type_of(x).shape
+    places = [i for i, n in enumerate(after) if n != 1]
+    long = [i for i, n in enumerate(before) if n != 1]
+    if [before[i] for i in long] != [after[i] for i in places]:
+        return None
+    place = dict(zip(long, places, strict=True))
+    kept = [(n, place[d]) for n, d in zip(inner.shape, inner.dims, strict=True) if d in place]
+    return _Spread(inner.value, tuple(n for n, _ in kept), tuple(d for _, d in kept))
+
+
+def _transposed(spread: _Spread, permutation: tuple[int, ...]) -> _Spread | None:
+    dims = tuple(permutation.index(d) for d in spread.dims)
+    return spread._replace(dims=dims) if list(dims) == sorted(dims) else None
 
 
 def _number(x: ir.Value) -> ir.Value | None:

@@ -70,6 +70,25 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda z: gnp.sum(gnp.square(spread(z)).imag + abs(spread(z))),
         (np.complex64(1 + 2j),),
     ),
+    "mapped views": (gn.vmap(lambda x: gnp.sum(gnp.resize(x, COUNT) > 0)), (ROW[:, None],)),
+    "mapped views as integers": (
+        gn.vmap(lambda x: gnp.sum(gnp.resize(x, COUNT).astype("i4"))),
+        (np.float32([[1], [2]]),),
+    ),
+    "mapped views, chosen": (
+        gn.vmap(
+            lambda x: gnp.sum(gnp.where(gnp.resize(x, COUNT) > 1, gnp.resize(x, COUNT), 2) > 0)
+        ),
+        (ROW[:, None],),
+    ),
+    "transposed": (
+        lambda x: gnp.sum(gnp.broadcast_to(x, (COUNT, 3)).T.astype("i4"), axis=1),
+        (np.float32([1, 2, 3]),),
+    ),
+    "computed before it is repeated": (
+        lambda x: gnp.sum(gnp.broadcast_to(gnp.where(x > 3, x, 2)[:, None], (2, COUNT)), axis=1),
+        (np.int32([3, 4]),),
+    ),
     "converted": (lambda x: gnp.sum(spread(x).astype(bool)), (TWO,)),
 }
 
