@@ -7,7 +7,7 @@ operation that computes it to the last one that reads it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,8 @@ __all__ = ["WORKSPACE_SIZE", "Builder", "Operation", "Rule", "memref_of"]
 
 # Arrays of one element are variables, which compilers keep in registers.
 _LOCAL_ELEMENTS = 1
+# The most values that one loop evaluates: compilers take longer for each the more there are.
+_MOST_FUSED = 400
 
 # A placeholder for the size of the workspace, which is known when the program has been written.
 WORKSPACE_SIZE = "@workspace@"
@@ -91,6 +93,7 @@ class Builder:
       rules: how each operation of StableHLO is written, by its name.
       reads_once: whether an operation reads each element of an operand at most once; only then is
         an operand computed in the operation's own loop.
+      elementwise: whether an operation reads its operands where its own element is.
       functions: the program's functions, by name.
 
     Attributes:
@@ -105,6 +108,7 @@ class Builder:
         self,
         rules: Mapping[str, Rule],
         reads_once: Callable[[str], bool],
+        elementwise: Callable[[str], bool],
         functions: Mapping[str, ir.Operation],
     ) -> None:
         self.code = Code()
@@ -115,6 +119,7 @@ class Builder:
         self.calls_outside = any(not op.regions[0].blocks for op in functions.values())
         self.workspace = Workspace()
         self._reads_once = reads_once
+        self._elementwise = elementwise
         self._scopes: list[_Scope] = []
         self._env: dict[ir.Value, Value] = {}
 
@@ -310,28 +315,63 @@ class Builder:
         users = [_used(op) for op in operations]
         for names in users:
             scope.remaining.update(names)
-        use_counts = Counter(name for names in users for name in names)
         captured = {name for op in operations for name in _captured(op)}
         self._scopes.append(scope)
         for name, value in zip(block.arguments, arguments, strict=True):
             self.bind(name, value)
-        consumer = {name: op for op, names in zip(operations, users, strict=True) for name in names}
+        fused = self._fused(operations, captured | scope.hints.keys())
         for op, names in zip(operations[:-1], users[:-1], strict=True):
             self._write(op)
             for result in op.results:
                 value = self._env[result]
-                fused = value.is_cheap or (
-                    use_counts[result] == 1
-                    and result not in captured
-                    and self._reads_once(consumer[result].name)
-                )
-                if result in scope.hints or not (fused or isinstance(value, Stored)):
+                is_lazy = value.is_cheap or result in fused or isinstance(value, Stored)
+                if result in scope.hints or not is_lazy:
                     self._materialize(result, value)
             self._after(op, names)
         yield [self._env[name] for name in operations[-1].operands]
         for name in list(scope.values):
             self.drop(name)
         self._scopes.pop()
+
+    def _fused(
+        self, operations: Sequence[ir.Operation], kept: Container[ir.Value]
+    ) -> set[ir.Value]:
+        """The values of a block that are evaluated in the loop of one operation, and nowhere else.
+
+        A value with several users is one of them if all are elementwise and are evaluated in the
+        same loop in turn: it is evaluated once for each element.
+        """
+        uses: dict[ir.Value, list[tuple[ir.Operation, int]]] = {}
+        for op in operations:
+            for number, operand in enumerate(op.operands):
+                uses.setdefault(operand, []).append((op, number))
+        # The operation whose loop evaluates a value, and the operand as which it asks for elements.
+        loops: dict[ir.Value, tuple[ir.Operation, int]] = {}
+        counts: Counter[tuple[ir.Operation, int]] = Counter()
+        for op in reversed(operations[:-1]):
+            for result in op.results:
+                found = {self._loop_of_use(result, *use, loops) for use in uses.get(result, ())}
+                loop = found.pop() if len(found) == 1 else None
+                if loop is None or result in kept or counts[loop] >= _MOST_FUSED:
+                    continue
+                loops[result] = loop
+                counts[loop] += 1
+        return set(loops)
+
+    def _loop_of_use(
+        self,
+        value: ir.Value,
+        user: ir.Operation,
+        number: int,
+        loops: Mapping[ir.Value, tuple[ir.Operation, int]],
+    ) -> tuple[ir.Operation, int] | None:
+        """The loop in which an operation asks for the elements of an operand, once for each."""
+        if not self._reads_once(user.name):
+            return None
+        is_elementwise = self._elementwise(user.name)
+        if not is_elementwise or type_of(value).shape != type_of(user.results[0]).shape:
+            return user, number
+        return loops.get(user.results[0], (user, 0))
 
     def _materialize(self, name: ir.Value, value: Value) -> None:
         scope = self._scopes[-1]

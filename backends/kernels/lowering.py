@@ -89,6 +89,7 @@ class KernelBackend:
       platform: its name in messages.
       written: what the loops become, in messages.
       rules: rewriting rules of the target, which come before those of all targets.
+      functions: rules that rewrite elementary functions of real numbers, which come last.
       in_process: whether programs run in this process: they can call Python, and the devices of a
         mesh share its memory.
     """
@@ -96,6 +97,7 @@ class KernelBackend:
     platform = "loops"
     written = "be written as loops"
     rules: Mapping[str, Rule] = MappingProxyType({})
+    functions: Mapping[str, Rule] = MappingProxyType({})
     in_process = False
 
     def lower(
@@ -133,6 +135,7 @@ class KernelBackend:
         rewrite(program, {**RULES, **_LONG_SUMS, **self.rules})
         split_complex_numbers(program, rules())
         legalize_narrow_dtypes(program)
+        rewrite(program, self.functions)
         for function in program.functions:
             for op in all_operations(program.body(symbol_name(function))):
                 reason = None if self._can_call(op) else _reason(op)

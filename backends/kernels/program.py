@@ -75,7 +75,7 @@ def kernels(artifact: Artifact) -> Kernels:
         symbol_name(op.operation): op.operation for op in artifact.plan.module.regions[0].blocks[0]
     }
     block = functions["main"].regions[0].blocks[0]
-    builder = Builder(_RULES, _READ_ONCE.__contains__, functions)
+    builder = Builder(_RULES, _READ_ONCE.__contains__, ELEMENTWISE.__contains__, functions)
     results = list(block.operations)[-1].operands
     inputs = [Buffer(f"%in{k}", type_of(x)) for k, x in enumerate(block.arguments)]
     outputs = [Buffer(f"%out{k}", type_of(x), owned=True) for k, x in enumerate(results)]

@@ -10,6 +10,8 @@ from typing import Any
 
 from gnomon.backends import profiling
 from gnomon.backends.compilation import Artifact
+from gnomon.backends.functions.rules import arithmetic_rules
+from gnomon.backends.functions.series import series_rules
 from gnomon.backends.iree.device import Device, cpu_device
 from gnomon.backends.iree.host_functions import HostFunction, collect
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
@@ -29,7 +31,10 @@ class LlvmBackend(KernelBackend):
     platform = "cpu"
     written = "be compiled by LLVM in this process"
     in_process = True
-    rules: Any = MappingProxyType(dict.fromkeys(HOST_OPS, SpecialCase(call_on_host)))
+    rules: Any = MappingProxyType(
+        {**dict.fromkeys(HOST_OPS, SpecialCase(call_on_host)), **series_rules()}
+    )
+    functions: Any = MappingProxyType(arithmetic_rules())
 
     def called_functions(
         self, module: ir.Module

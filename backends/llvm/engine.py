@@ -11,6 +11,7 @@ import functools
 import weakref
 from collections.abc import Mapping
 
+from gnomon.backends.llvm.outlining import outline_loops
 from gnomon.dialects.mlir import c_interface, ir, passmanager, pointer_of
 
 __all__ = ["Compiled", "compile_module"]
@@ -121,6 +122,7 @@ def compile_module(
 ) -> Compiled:
     """Compile a module of loops over scalars, which is changed; see `Compiled`."""
     _call_libm(module)
+    outline_loops(module)
     passmanager.PassManager.parse(f"builtin.module({_PIPELINE})", module.context).run(
         module.operation
     )

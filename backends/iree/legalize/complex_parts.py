@@ -9,7 +9,7 @@ numbers that are written here instead are legalized by other rules.
 from __future__ import annotations
 
 from gnomon.backends.complex_numbers import rules, split_complex_numbers
-from gnomon.backends.iree.legalize.functions.logarithm_of_magnitude import log1p_parts
+from gnomon.backends.functions.logarithm_of_magnitude import log1p_parts
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage
 from gnomon.backends.iree.targets import Target
 from gnomon.dialects.functions import Program

@@ -18,24 +18,18 @@ these forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions import (
-    angles,
-    arcs,
-    exponentials,
-    logarithms,
-    sines_in_f64,
-)
+from gnomon.backends.functions import angles, exponentials, logarithms, sines_in_f64
+from gnomon.backends.functions.cube_roots import cbrt_in
+from gnomon.backends.functions.double_length import positive_power
+from gnomon.backends.functions.powers import pow_by, power_in_f64
+from gnomon.backends.functions.rules import ARITHMETIC, Emit, in_f32, in_f32_or_f64
+from gnomon.backends.functions.signs import has_sign, with_sign
 from gnomon.backends.iree.legalize.functions.conversions import rounded
-from gnomon.backends.iree.legalize.functions.cube_roots import cbrt_in
-from gnomon.backends.iree.legalize.functions.double_length import positive_power
-from gnomon.backends.iree.legalize.functions.powers import positive_power_in_f64, pow_by
-from gnomon.backends.iree.legalize.functions.signs import has_sign, with_sign
 from gnomon.backends.iree.legalize.legalization import Kind, Legalization, Stage, Targets, always
 from gnomon.backends.iree.legalize.refusals import refuse
 from gnomon.backends.iree.targets import Target
@@ -43,65 +37,34 @@ from gnomon.backends.rewriting import Outlined, Rule
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
-from gnomon.dialects.types import FLOATING, is_floating
+from gnomon.dialects.types import FLOATING
 
 __all__ = ["LEGALIZATIONS"]
 
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
 
-Emit: TypeAlias = "Callable[..., ir.Value]"
-
-
-def _in_f32(emit: Emit) -> Rule:
-    """The rule for f32 and the 16-bit formats, from a function that is written for f32."""
-
-    def rule(inst: Instance) -> Sequence[ir.Value] | None:
-        dtype = inst.type.dtype
-        if not is_floating(dtype) or dtype.itemsize not in (2, 4) or inst.type.size == 0:
-            return None
-        return [rounded(emit(*(convert(x, _F32) for x in inst.operands)), dtype)]
-
-    return rule
-
-
-def _in_f32_or_f64(emit: Emit) -> Rule:
-    """The same rule, and one for f64, from a function that is written for both."""
-    narrow = _in_f32(emit)
-
-    def rule(inst: Instance) -> Sequence[ir.Value] | None:
-        if inst.type.dtype == _F64 and inst.type.size:
-            return [emit(*inst.operands)]
-        return narrow(inst)
-
-    return rule
-
-
 # ----------------------------------------------------------------------------------------- tables
+
+
+def _of_format(emit: Emit) -> Rule:
+    return Outlined(in_f32_or_f64(emit, rounded))
+
+
+def _of_f32(emit: Emit) -> Rule:
+    return Outlined(in_f32(emit, rounded))
+
 
 # Functions that are computed in the format of the argument, on all targets.
 _IN_FORMAT: dict[str, Rule] = {
-    "gnomon.exp": Outlined(_in_f32_or_f64(exponentials.exp)),
-    "gnomon.exp2": Outlined(_in_f32_or_f64(exponentials.exp2)),
-    "gnomon.expm1": Outlined(_in_f32_or_f64(exponentials.expm1)),
-    "gnomon.logistic": Outlined(_in_f32_or_f64(exponentials.logistic)),
-    "gnomon.sinh": Outlined(_in_f32_or_f64(exponentials.sinh)),
-    "gnomon.cosh": Outlined(_in_f32_or_f64(exponentials.cosh)),
-    "gnomon.tanh": Outlined(_in_f32_or_f64(exponentials.tanh)),
-    "gnomon.log": Outlined(_in_f32_or_f64(logarithms.log)),
-    "gnomon.log1p": Outlined(_in_f32_or_f64(logarithms.log1p)),
-    "gnomon.asinh": Outlined(_in_f32_or_f64(logarithms.asinh)),
-    "gnomon.acosh": Outlined(_in_f32_or_f64(logarithms.acosh)),
-    "gnomon.atanh": Outlined(_in_f32_or_f64(logarithms.atanh)),
-    "gnomon.asin": Outlined(_in_f32_or_f64(arcs.asin)),
-    "gnomon.acos": Outlined(_in_f32_or_f64(arcs.acos)),
-    "gnomon.atan": Outlined(_in_f32_or_f64(arcs.atan)),
-    "gnomon.atan2": Outlined(_in_f32_or_f64(arcs.atan2)),
+    f"gnomon.{name}": _of_format(emit)
+    for name, emit in ARITHMETIC.items()
+    if name not in ("sin", "cos", "tan")
 }
 
 
 def _from_compilers(exp: Emit, emit: Emit) -> Rule:
-    return Outlined(_in_f32_or_f64(partial(emit, exp=exp)))
+    return _of_format(partial(emit, exp=exp))
 
 
 def _only_f64(emit: Emit) -> Rule:
@@ -118,24 +81,24 @@ def _only_f64(emit: Emit) -> Rule:
 _WIDE: dict[str, Rule] = {
     **_IN_FORMAT,
     "gnomon.log": Outlined(_only_f64(logarithms.log)),
-    "gnomon.exp": Outlined(_in_f32_or_f64(exponentials.compilers_exp)),
+    "gnomon.exp": _of_format(exponentials.compilers_exp),
     "gnomon.logistic": _from_compilers(exponentials.compilers_decay, exponentials.logistic),
     "gnomon.sinh": _from_compilers(exponentials.compilers_exp, exponentials.sinh),
     "gnomon.cosh": _from_compilers(exponentials.compilers_exp, exponentials.cosh),
     "gnomon.tanh": _from_compilers(exponentials.compilers_exp, exponentials.tanh),
-    "gnomon.sin": Outlined(_in_f32(sines_in_f64.sin)),
-    "gnomon.cos": Outlined(_in_f32(sines_in_f64.cos)),
-    "gnomon.tan": Outlined(_in_f32(sines_in_f64.tan)),
-    "gnomon.cbrt": Outlined(_in_f32_or_f64(cbrt_in(_F64))),
-    "gnomon.pow": Outlined(_in_f32_or_f64(pow_by(positive_power_in_f64))),
+    "gnomon.sin": _of_f32(sines_in_f64.sin),
+    "gnomon.cos": _of_f32(sines_in_f64.cos),
+    "gnomon.tan": _of_f32(sines_in_f64.tan),
+    "gnomon.cbrt": _of_format(cbrt_in(_F64)),
+    "gnomon.pow": _of_format(pow_by(power_in_f64(ops.exp, ops.log))),
 }
 _NARROW: dict[str, Rule] = {
     **_IN_FORMAT,
-    "gnomon.sin": Outlined(_in_f32(angles.sine)),
-    "gnomon.cos": Outlined(_in_f32(angles.cosine)),
-    "gnomon.tan": Outlined(_in_f32(angles.tangent)),
-    "gnomon.cbrt": Outlined(_in_f32(cbrt_in(_F32))),
-    "gnomon.pow": Outlined(_in_f32(pow_by(positive_power))),
+    "gnomon.sin": _of_f32(angles.sine),
+    "gnomon.cos": _of_f32(angles.cosine),
+    "gnomon.tan": _of_f32(angles.tangent),
+    "gnomon.cbrt": _of_f32(cbrt_in(_F32)),
+    "gnomon.pow": _of_f32(pow_by(positive_power)),
 }
 
 
@@ -144,9 +107,9 @@ _NARROW: dict[str, Rule] = {
 
 _EXPANSIONS: dict[str, Rule] = {
     **_WIDE,
-    "gnomon.sin": Outlined(_in_f32_or_f64(angles.sine)),
-    "gnomon.cos": Outlined(_in_f32_or_f64(angles.cosine)),
-    "gnomon.tan": Outlined(_in_f32_or_f64(angles.tangent)),
+    "gnomon.sin": _of_format(angles.sine),
+    "gnomon.cos": _of_format(angles.cosine),
+    "gnomon.tan": _of_format(angles.tangent),
 }
 
 

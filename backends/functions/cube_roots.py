@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions.signs import has_sign, with_sign
+from gnomon.backends.functions.signs import has_sign, with_sign
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of

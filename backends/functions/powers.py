@@ -7,25 +7,30 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions.double_length import positive_power
-from gnomon.backends.iree.legalize.functions.signs import has_sign, is_infinite, with_sign
+from gnomon.backends.functions.double_length import positive_power
+from gnomon.backends.functions.signs import has_sign, is_infinite, with_sign
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of
 
-__all__ = ["positive_power_in_f64", "pow_by"]
+__all__ = ["pow_by", "power_in_f64"]
 
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
 
 Emit: TypeAlias = "Callable[[ir.Value, ir.Value], ir.Value]"
+_OfOne: TypeAlias = "Callable[[ir.Value], ir.Value]"
 
 
-def positive_power_in_f64(x: ir.Value, y: ir.Value) -> ir.Value:
-    """The power of a positive finite number."""
-    if type_of(x).dtype == _F64:
-        return positive_power(x, y)
-    return convert(ops.exp(ops.mul(convert(y, _F64), ops.log(convert(x, _F64)))), _F32)
+def power_in_f64(exp: _OfOne, log: _OfOne) -> Emit:
+    """The power of a positive finite number, of f32 by way of functions of f64."""
+
+    def power(x: ir.Value, y: ir.Value) -> ir.Value:
+        if type_of(x).dtype == _F64:
+            return positive_power(x, y)
+        return convert(exp(ops.mul(convert(y, _F64), log(convert(x, _F64)))), _F32)
+
+    return power
 
 
 def pow_by(positive: Emit) -> Emit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gnomon.backends.iree.legalize.functions.double_length import exact_product, exact_sum
+from gnomon.backends.functions.double_length import exact_product, exact_sum
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions.double_length import format_of
+from gnomon.backends.functions.double_length import format_of
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions.double_length import format_of, polynomial
-from gnomon.backends.iree.legalize.functions.exponentials import odd
-from gnomon.backends.iree.legalize.functions.signs import with_sign_of
+from gnomon.backends.functions.double_length import format_of, polynomial
+from gnomon.backends.functions.exponentials import odd
+from gnomon.backends.functions.signs import with_sign_of
 from gnomon.dialects.emit import full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions.double_length import exact_product, polynomial
+from gnomon.backends.functions.double_length import exact_product, polynomial
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of

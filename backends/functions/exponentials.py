@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions.double_length import format_of, polynomial
-from gnomon.backends.iree.legalize.functions.signs import with_sign_of
+from gnomon.backends.functions.double_length import format_of, polynomial
+from gnomon.backends.functions.signs import with_sign_of
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import type_of

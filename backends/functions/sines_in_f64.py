@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from gnomon.backends.iree.legalize.functions.double_length import polynomial
-from gnomon.backends.iree.legalize.functions.signs import has_sign, with_sign
+from gnomon.backends.functions.double_length import polynomial
+from gnomon.backends.functions.signs import has_sign, with_sign
 from gnomon.dialects.emit import convert, full_like, ops
 from gnomon.dialects.mlir import ir
 

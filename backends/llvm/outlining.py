@@ -1,0 +1,172 @@
+"""Loops as functions of their own.
+
+LLVM compiles small functions quickly, and takes more than linear time for large ones. It also knows
+that the memory behind two arguments is apart if they say so, which it cannot prove of two places in
+the workspace; without that it neither vectorizes a loop nor moves reads out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gnomon.dialects.mlir import ir
+
+__all__ = ["outline_loops"]
+
+# Loops inside of others are part of their functions.
+_LOOP = "scf.for"
+# Functions that LLVM may inline, where there are few.
+_FEW = 16
+
+
+def outline_loops(module: ir.Module) -> None:
+    """Move each loop of the functions of a module into a function of its own, in place.
+
+    Loops in the bodies of loops move with them. A loop with results stays where it is.
+    """
+    functions = [op.operation for op in module.body if op.operation.name == "func.func"]
+    found = [
+        loop
+        for function in functions
+        if function.regions[0].blocks
+        for loop in _outermost_loops(function)
+    ]
+    for number, loop in enumerate(found):
+        _outline(module, loop, f"loop_{number}", inline=len(found) <= _FEW)
+
+
+def _outermost_loops(op: ir.Operation) -> Iterator[ir.Operation]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                operation = inner.operation
+                if operation.name == _LOOP and not operation.results:
+                    yield operation
+                elif operation.regions:
+                    yield from _outermost_loops(operation)
+
+
+def _outline(module: ir.Module, loop: ir.Operation, name: str, *, inline: bool) -> None:
+    free = _free_values(loop)
+    own, shared = [], []
+    for value, users in free.items():
+        maker = value.owner
+        is_own = not isinstance(maker, ir.Block) and (
+            maker.name == "arith.constant"
+            or (maker.name == "memref.alloca" and users == len(list(value.uses)))
+        )
+        (own if is_own else shared).append(value)
+    types = [value.type for value in shared]
+    function = _declare(module, name, types, _apart(shared), inline=inline)
+    block = function.regions[0].blocks.append(*types)
+    with loop.location, ir.InsertionPoint(loop):
+        ir.Operation.create(
+            "func.call",
+            operands=shared,
+            attributes={"callee": ir.FlatSymbolRefAttr.get(name, module.context)},
+        )
+    replaced = dict(zip(shared, block.arguments, strict=True))
+    with loop.location, ir.InsertionPoint(block):
+        for value in own:
+            replaced[value] = value.owner.clone().results[0]
+        ir.Operation.create("func.return")
+    loop.move_before(block.operations[len(block.operations) - 1])
+    _replace(loop, replaced)
+
+
+def _free_values(op: ir.Operation) -> dict[ir.Value, int]:
+    """The values from outside that an operation and those in it use, and how often they do."""
+    used: dict[ir.Value, int] = {}
+    defined: set[ir.Value] = set()
+
+    def visit(inner: ir.Operation) -> None:
+        for operand in inner.operands:
+            used[operand] = used.get(operand, 0) + 1
+        defined.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                defined.update(block.arguments)
+                for each in block.operations:
+                    visit(each.operation)
+
+    visit(op)
+    return {value: count for value, count in used.items() if value not in defined}
+
+
+def _replace(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> None:
+    for number, operand in enumerate(op.operands):
+        if operand in values:
+            op.operands[number] = values[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _replace(inner.operation, values)
+
+
+class _Place(NamedTuple):
+    """A range of bytes in the memory behind a value."""
+
+    memory: ir.Value
+    start: int
+    end: int
+
+
+def _apart(values: Sequence[ir.Value]) -> list[bool]:
+    """Which values are memory that overlaps with none of the others."""
+    places = [_place(value) for value in values]
+    return [
+        place is not None
+        and not any(
+            other.memory == place.memory and other.start < place.end and place.start < other.end
+            for other in (*places[:number], *places[number + 1 :])
+            if other is not None
+        )
+        for number, place in enumerate(places)
+    ]
+
+
+def _place(value: ir.Value) -> _Place | None:
+    if not isinstance(value.type, ir.MemRefType):
+        return None
+    maker = value.owner
+    if isinstance(maker, ir.Block) or maker.name != "memref.view":
+        return _Place(value, 0, 1)
+    memory, start = maker.operands
+    first = ir.IntegerAttr(start.owner.attributes["value"]).value
+    return _Place(memory, first, first + _nbytes(ir.MemRefType(value.type)))
+
+
+def _nbytes(type_: ir.MemRefType) -> int:
+    count = 1
+    for size in type_.shape:
+        count *= size
+    element = type_.element_type
+    width = element.width if isinstance(element, ir.IntegerType | ir.FloatType) else 64
+    return count * max(1, width // 8)
+
+
+def _declare(
+    module: ir.Module, name: str, types: Sequence[ir.Type], apart: Sequence[bool], *, inline: bool
+) -> ir.Operation:
+    context = module.context
+    unit = ir.UnitAttr.get(context)
+    attributes = {
+        "sym_name": ir.StringAttr.get(name, context),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [], context), context),
+        "sym_visibility": ir.StringAttr.get("private", context),
+        "llvm.linkage": ir.Attribute.parse("#llvm.linkage<internal>", context),
+        "arg_attrs": ir.ArrayAttr.get(
+            [ir.DictAttr.get({"llvm.noalias": unit} if each else {}, context) for each in apart],
+            context,
+        ),
+    }
+    if not inline:
+        attributes["passthrough"] = ir.Attribute.parse('["noinline"]', context)
+    with ir.Location.unknown(context):
+        return ir.Operation.create(
+            "func.func",
+            regions=1,
+            attributes=attributes,
+            ip=ir.InsertionPoint(module.body),
+        )
