@@ -84,7 +84,7 @@ def in_f32_or_f64(emit: Emit, rounded: Rounded = convert) -> Rule:
 
 def arithmetic_rules() -> dict[str, Rule]:
     """The rules that leave no elementary function to a library, for a processor with f64."""
-    own = {**ARITHMETIC, "cbrt": cbrt_in(_F64), "pow": pow_by(positive_power)}
+    own: dict[str, Emit] = {**ARITHMETIC, "cbrt": cbrt_in(_F64), "pow": pow_by(positive_power)}
 
     def rule(name: str) -> Rule:
         narrow, wide = in_f32(_BY_F64.get(name, own[name])), in_f32_or_f64(own[name])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import iree.runtime as rt
 import numpy as np
 
-from gnomon._native import Launcher
+from gnomon._native import IreeLauncher
 from gnomon.backends import profiling
 from gnomon.backends.iree.buffer import (
     IMPORTED_USAGE_BIT,
@@ -238,12 +238,12 @@ class Executable:
             self._use(loaded)
         return loaded
 
-    def _new_launcher(self) -> Launcher | None:
+    def _new_launcher(self) -> IreeLauncher | None:
         if self._asynchronous or self.donate or not self.device.shares_memory:
             return None
         keep = _nbytes(self.output_types) <= _KEPT_RESULTS_BYTES
         types = Buffer, _BufferView, _VariantList
-        return Launcher(*types, self.device, self.output_types, keep, _raise_failure, _owned)
+        return IreeLauncher(*types, self.device, self.output_types, keep, _raise_failure, _owned)
 
     def _use(self, loaded: LoadedProgram) -> None:
         """Make later calls with this loaded program."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gnomon.backends.llvm.outlining import outline_loops
 from gnomon.dialects.mlir import c_interface, ir, passmanager, pointer_of
 
-__all__ = ["Compiled", "compile_module"]
+__all__ = ["Compiled", "call_function", "compile_module"]
 
 # Functions that MLIR would compute from others inaccurately are calls of libm: see `_call_libm`.
 _PIPELINE = ",".join(
@@ -44,8 +44,8 @@ def _library() -> ctypes.CDLL:
     create.argtypes = [pointer, ctypes.c_int, ctypes.c_int, pointer, ctypes.c_bool, ctypes.c_bool]
     library.mlirExecutionEngineRegisterSymbol.restype = None
     library.mlirExecutionEngineRegisterSymbol.argtypes = [pointer, text, size, pointer]
-    library.mlirExecutionEngineLookup.restype = pointer
-    library.mlirExecutionEngineLookup.argtypes = [pointer, text, size]
+    library.mlirExecutionEngineLookupPacked.restype = pointer
+    library.mlirExecutionEngineLookupPacked.argtypes = [pointer, text, size]
     library.mlirExecutionEngineDestroy.argtypes = [pointer]
     return library
 
@@ -74,11 +74,32 @@ class Compiled:
             library.mlirExecutionEngineRegisterSymbol(self._engine, symbol, len(symbol), address)
 
     def address(self, name: str) -> int:
-        """The address of a function."""
-        address = _library().mlirExecutionEngineLookup(self._engine, name.encode(), len(name))
+        """The address of a function that takes an array of pointers to its arguments.
+
+        Raises:
+          KeyError: the module has no such function.
+        """
+        address = _library().mlirExecutionEngineLookupPacked(self._engine, name.encode(), len(name))
         if not address:
             raise KeyError(f"the module has no function {name!r}")
         return int(address)
+
+
+# A function that takes an array of pointers to its arguments.
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
+
+
+def call_function(address: int, arguments: Sequence[int]) -> None:
+    """Call a function of `Compiled.address`, without the interpreter's lock.
+
+    Args:
+      address: the function.
+      arguments: the addresses that are its arguments.
+    """
+    count, step = len(arguments), ctypes.sizeof(ctypes.c_void_p)
+    values = (ctypes.c_void_p * count)(*arguments)
+    first = ctypes.addressof(values)
+    _FUNCTION(address)((ctypes.c_void_p * count)(*range(first, first + count * step, step)))
 
 
 # MLIR would write them as exp(x) - 1, which loses digits.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gnomon._native import FunctionLauncher
 from gnomon.backends import profiling
 from gnomon.backends.arguments import buffers_of_arguments
 from gnomon.backends.compilation import Artifact
@@ -15,7 +15,7 @@ from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.device import Device
 from gnomon.backends.kernels import ALIGNMENT, Kernels
 from gnomon.backends.kernels.lowering import KernelPlan
-from gnomon.backends.llvm.engine import compile_module
+from gnomon.backends.llvm.engine import call_function, compile_module
 from gnomon.backends.llvm.host import HostCalls
 from gnomon.backends.memory import MemoryAnalysis
 from gnomon.dialects.mlir import context, ir
@@ -35,8 +35,6 @@ class Executable:
       donate: positions of the arguments that a call consumes.
     """
 
-    launcher = None
-
     def __init__(
         self, program: Kernels, artifact: Artifact, device: Device, donate: tuple[int, ...]
     ) -> None:
@@ -54,11 +52,17 @@ class Executable:
             module = ir.Module.parse(program.text)
             addresses = self._host.addresses if self._host is not None else {}
             self._compiled = compile_module(module, addresses)
-        count = len(self.input_types) + len(self.output_types) + 1
-        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)
-        self._function = kind(self._compiled.address("main"))
+        self._address = self._compiled.address("main")
         # Calls may run at the same time, each with a workspace of its own.
         self._idle: list[_Workspace] = []
+        self.launcher = self._new_launcher()
+
+    def _new_launcher(self) -> FunctionLauncher | None:
+        # Exceptions of functions of Python are raised by Python.
+        if self._host is not None:
+            return None
+        what = Buffer, self.device, self.output_types, np.empty
+        return FunctionLauncher(*what, self._address, self._workspace, self._compiled)
 
     def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
         """Run the program; see `backends.interface.Executable`."""
@@ -72,12 +76,12 @@ class Executable:
             workspace = self._idle.pop()
         except IndexError:
             workspace = _Workspace(self._workspace)
-        pointers = [array.ctypes.data for array in (*arrays, *results)]
+        addresses = [*(array.ctypes.data for array in (*arrays, *results)), workspace.start]
         if self._host is None:
-            self._function(*pointers, workspace.start)
+            call_function(self._address, addresses)
         else:
             with self._host.raising():
-                self._function(*pointers, workspace.start)
+                call_function(self._address, addresses)
         if self._workspace <= _KEPT_WORKSPACE_BYTES:
             self._idle.append(workspace)
         for index in self.donate:

@@ -49,7 +49,8 @@ def _outermost_loops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def _outline(module: ir.Module, loop: ir.Operation, name: str, *, inline: bool) -> None:
     free = _free_values(loop)
-    own, shared = [], []
+    own: list[ir.Value] = []
+    shared: list[ir.Value] = []
     for value, users in free.items():
         maker = value.owner
         is_own = not isinstance(maker, ir.Block) and (

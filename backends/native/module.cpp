@@ -3,6 +3,8 @@
 #include "dispatcher.h"
 #include "equality.h"
 #include "exit.h"
+#include "function_launcher.h"
+#include "iree_launcher.h"
 #include "readable.h"
 
 #include <nanobind/nanobind.h>
@@ -227,7 +229,29 @@ abort the process.)");
             nb::sig("def __exit__(self, *exception: object) -> None"));
 
     nb::class_<Launcher>(m, "Launcher", nb::type_slots(launcher_slots),
-                         "Runs a loaded program of IREE without a Python frame.")
+                         "Runs a compiled program without a Python frame.");
+    nb::class_<FunctionLauncher, Launcher>(m, "FunctionLauncher", nb::type_slots(launcher_slots),
+                                           "Runs a function of machine code.")
+        .def(nb::init<nb::object, nb::object, nb::sequence, nb::object, uintptr_t, size_t,
+                      nb::object>(),
+             "buffer_type"_a, "device"_a, "output_types"_a, "empty"_a, "address"_a, "workspace"_a,
+             "owner"_a,
+             R"(Makes a launcher.
+
+Args:
+  buffer_type: The class of buffers.
+  device: The device of all buffers.
+  output_types: The shape and dtype of each result.
+  empty: Called with a shape and a dtype; returns a new array of NumPy.
+  address: The function, which takes an array of pointers to its arguments: pointers to the operands,
+    the results and a workspace.
+  workspace: The number of bytes of the workspace.
+  owner: Keeps the code alive.
+
+Raises:
+  RuntimeError: NumPy's arrays are not laid out as expected.)");
+    nb::class_<IreeLauncher, Launcher>(m, "IreeLauncher", nb::type_slots(launcher_slots),
+                                       "Runs a loaded program of IREE.")
         .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::sequence, bool,
                       nb::object, nb::object>(),
              "buffer_type"_a, "view_type"_a, "list_type"_a, "device"_a, "output_types"_a,
@@ -245,7 +269,8 @@ Args:
     is another.
   owned: Called with the list of results and the state when an argument is in memory of NumPy;
     returns the results in memory of their own.)")
-        .def("bind", &Launcher::bind, "pack"_a, "context"_a, "invoke"_a, "function"_a, "loaded"_a,
+        .def("bind", &IreeLauncher::bind, "pack"_a, "context"_a, "invoke"_a, "function"_a,
+             "loaded"_a,
              R"(Sets the loaded program.
 
 Args:
@@ -253,7 +278,7 @@ Args:
   invoke: Called with `function`, the list of arguments and that of results.
   loaded: Has a `lock`, which is held during a call (a call that would wait for it is left to
     Python), the `state` for `Buffer.view_for`, and `slow`, which a slow call sets to True.)")
-        .def_rw("ready", &Launcher::ready,
+        .def_rw("ready", &IreeLauncher::ready,
                 "Whether the next call may be made. `bind` and a slow call set it to False.");
 
     nb::class_<DirectEntry>(m, "DirectEntry", nb::type_slots(entry_slots),

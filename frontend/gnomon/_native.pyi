@@ -97,9 +97,27 @@ class CallLock:
     def __enter__(self) -> None: ...
     def __exit__(self, *exception: object) -> None: ...
 
-@final
 class Launcher:
-    """Runs a loaded program of IREE without a Python frame."""
+    """Runs a compiled program without a Python frame."""
+
+@final
+class FunctionLauncher(Launcher):
+    """Runs a function of machine code."""
+
+    def __init__(
+        self,
+        buffer_type: type,
+        device: object,
+        output_types: Sequence[tuple[tuple[int, ...], Any]],
+        empty: Callable[[tuple[int, ...], Any], Any],
+        address: int,
+        workspace: int,
+        owner: object,
+    ) -> None: ...
+
+@final
+class IreeLauncher(Launcher):
+    """Runs a loaded program of IREE."""
 
     ready: bool
     """Whether the next call may be made. `bind` and a slow call set it to False."""

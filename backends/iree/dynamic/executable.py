@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gnomon._native import Launcher
+from gnomon._native import IreeLauncher
 from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.executable import Executable
 
@@ -24,7 +24,7 @@ class SizedExecutable(Executable):
         """Run the program; see `Executable`."""
         return self.run([x if isinstance(x, Buffer) else self._given(x) for x in args])
 
-    def _new_launcher(self) -> Launcher | None:
+    def _new_launcher(self) -> IreeLauncher | None:
         return None  # A launcher makes results of fixed shapes.
 
     def _shape(self, index: int, view: Any) -> tuple[int, ...]:

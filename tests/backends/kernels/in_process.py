@@ -9,7 +9,7 @@ import numpy as np
 
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.kernels import KernelBackend, kernels
-from gnomon.backends.llvm.engine import compile_module
+from gnomon.backends.llvm.engine import call_function, compile_module
 from gnomon.dialects.mlir import context, ir
 from tests.backends.kernels.guarded import Result, guarded
 
@@ -26,7 +26,7 @@ class InProcess(KernelBackend):
             module = compile_module(ir.Module.parse(program.text))
 
         def run(pointers: list[ctypes.c_void_p]) -> None:
-            ctypes.CFUNCTYPE(None)(module.address("main"))(*pointers)
+            call_function(module.address("main"), [pointer.value or 0 for pointer in pointers])
 
         call = guarded(run, artifact.output_types, program.workspace)
         return lambda arrays: [Result(a) for a in call(arrays)]

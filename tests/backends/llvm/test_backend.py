@@ -133,3 +133,38 @@ def test_the_option_is_part_of_the_key_and_others_compile_as_before() -> None:
     assert gnomon.export.export(function)(gnp.ones(3)).call(gnp.ones(3)).shape == (3,)
     with pytest.raises(ValueError, match="takes one of 'iree', 'llvm'"):
         gnomon.config.update("gnomon_cpu_compiler", "gcc")
+
+
+def test_calls_need_no_python() -> None:
+    """Common calls run the native launcher, others the executable; both give the same."""
+    f = gnomon.jit(lambda x, i: (x @ x + i, gnp.argmax(x, 1), x > 0, x.astype(gnp.bfloat16)))
+    x = _normal(8, 8)
+    expected = f(x, 1)
+    calls = {
+        "arrays": (gnp.asarray(x), 1),
+        "columns": (np.asfortranarray(x), 1),
+        "strided": (np.repeat(x, 2, axis=1)[:, ::2], 1),
+        "read only": (gnp.asarray(x), np.int32(1)),
+        "results": (f(gnp.linalg.inv(x), 0)[0] * 0 + x, 1),
+    }
+    for name, given in calls.items():
+        for _ in range(3):
+            for found, wanted in zip(f(*given), expected, strict=True):
+                assert found.dtype == wanted.dtype
+                assert_near(found, wanted, 0, message=name)
+    assert not np.asarray(expected[0]).flags.writeable
+
+
+def test_threads_and_donated_arguments_of_native_calls() -> None:
+    large = gnomon.jit(lambda x: gnp.cumsum(gnp.sin(x)) + gnp.sum(x))
+    x = _normal(40_000)
+    expected = np.asarray(large(x))
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: np.asarray(large(x)), range(40)):
+            np.testing.assert_array_equal(found, expected)
+    step = gnomon.jit(lambda x: x + 1, donate_argnums=0)
+    value = gnp.zeros(100)
+    for _ in range(5):
+        old, value = value, step(value)
+        assert old.is_deleted()
+    assert float(value[0]) == 5

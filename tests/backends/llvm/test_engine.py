@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 
 import numpy as np
 import pytest
 
-from gnomon.backends.llvm.engine import Compiled, compile_module
+from gnomon.backends.llvm.engine import Compiled, call_function, compile_module
 from gnomon.dialects.mlir import context, ir
 
 TEXT = """
@@ -36,9 +35,7 @@ def test_a_function_is_called_by_its_address() -> None:
     program = _compiled()
     x = np.array([0, 1e-7, -1e-7, 1e-3, 1, -1, 10, -10], np.float32)
     y = np.empty_like(x)
-    ctypes.CFUNCTYPE(None)(program.address("main"))(
-        ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data)
-    )
+    call_function(program.address("main"), [x.ctypes.data, y.ctypes.data])
     np.testing.assert_allclose(y, np.expm1(x.astype(np.float64)), rtol=3e-7)
 
 

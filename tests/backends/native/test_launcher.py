@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gnomon import _native
-from gnomon._native import CallLock, DirectEntry, Dispatcher, Launcher, SignatureCache
+from gnomon._native import CallLock, DirectEntry, Dispatcher, IreeLauncher, SignatureCache
 from tests.backends.native.caller import Caller
 
 
@@ -75,7 +75,7 @@ class Program:
         self.general: list[list[Any]] = []
         self.fail: BaseException | None = None
         self.seconds = 0.0
-        self.launcher = Launcher(
+        self.launcher = IreeLauncher(
             Buffer, View, Values, DEVICE, [((2,), "i32")], keeps_results, self.failed, self.owned
         )
         self.launcher.bind(
@@ -254,7 +254,7 @@ def test_attributes_must_be_slots() -> None:
 
     types = (WithoutSlots, View, Values)
     with pytest.raises(RuntimeError, match="not kept in a slot"):
-        Launcher(*types, DEVICE, [], False, print, print)
+        IreeLauncher(*types, DEVICE, [], False, print, print)
 
 
 # ------------------------------------------------------------------------------------- dispatchers

@@ -61,11 +61,12 @@ def _move(op: ir.Operation, definition: Op) -> None:
         return
     operands = operands_of(op)
     numbers = [_number(x) for x in operands]
-    spreads = [_spread(x) for x, number in zip(operands, numbers, strict=True) if number is None]
-    origins = {(spread.shape, spread.dims) if spread else None for spread in spreads}
-    if None in origins or len(origins) > 1:
+    found = [_spread(x) for x, number in zip(operands, numbers, strict=True) if number is None]
+    spreads = [spread for spread in found if spread is not None]
+    origins = {(spread.shape, spread.dims) for spread in spreads}
+    if len(spreads) < len(found) or len(origins) > 1:
         return
-    shape, dims = next(iter(origins), None) or ((), ())
+    shape, dims = next(iter(origins), ((), ()))
     rest = iter(spreads)
     with ir.InsertionPoint(op), op.location:
         moved = [
