@@ -208,6 +208,7 @@ def _plan(ir: CompilerIR, invocation: Any, own: set[str], tell: _Tell) -> _Facts
         # buffer that `in_place` did not see.
         _run_passes(ir, invocation, b"cse")
         with ir.module_of(invocation) as module:
+            _inside("wide_literals").write_by_kernels(ir, module)
             with _stage("in-place"):
                 _inside("in_place").copy_updated_buffers(ir, module)
             _inside("cloned_kernels").separate_results(ir, module)

@@ -23,7 +23,8 @@ _FEW = 16
 def outline_loops(module: ir.Module) -> None:
     """Move each loop of the functions of a module into a function of its own, in place.
 
-    Loops in the bodies of loops move with them. A loop with results stays where it is.
+    Loops in the bodies of loops move with them. A loop with results stays where it is. Loops that
+    differ only in the values from outside are one function.
     """
     functions = [op.operation for op in module.body if op.operation.name == "func.func"]
     found = [
@@ -32,8 +33,17 @@ def outline_loops(module: ir.Module) -> None:
         if function.regions[0].blocks
         for loop in _outermost_loops(function)
     ]
+    known: dict[str, str] = {}
     for number, loop in enumerate(found):
-        _outline(module, loop, f"loop_{number}", inline=len(found) <= _FEW)
+        call, function = _outline(module, loop, f"loop_{number}", inline=len(found) <= _FEW)
+        name = ir.StringAttr(function.attributes["sym_name"])
+        text = function.get_asm(use_local_scope=True, assume_verified=True).replace(
+            f"@{name.value}(", "@(", 1
+        )
+        same = known.setdefault(text, name.value)
+        if same != name.value:
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(same, module.context)
+            function.erase()
 
 
 def _outermost_loops(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -47,7 +57,10 @@ def _outermost_loops(op: ir.Operation) -> Iterator[ir.Operation]:
                     yield from _outermost_loops(operation)
 
 
-def _outline(module: ir.Module, loop: ir.Operation, name: str, *, inline: bool) -> None:
+def _outline(
+    module: ir.Module, loop: ir.Operation, name: str, *, inline: bool
+) -> tuple[ir.Operation, ir.Operation]:
+    """Move a loop into a function, and return the call and the function."""
     free = _free_values(loop)
     own: list[ir.Value] = []
     shared: list[ir.Value] = []
@@ -62,7 +75,7 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, *, inline: bool) 
     function = _declare(module, name, types, _apart(shared), inline=inline)
     block = function.regions[0].blocks.append(*types)
     with loop.location, ir.InsertionPoint(loop):
-        ir.Operation.create(
+        call = ir.Operation.create(
             "func.call",
             operands=shared,
             attributes={"callee": ir.FlatSymbolRefAttr.get(name, module.context)},
@@ -74,6 +87,7 @@ def _outline(module: ir.Module, loop: ir.Operation, name: str, *, inline: bool) 
         ir.Operation.create("func.return")
     loop.move_before(block.operations[len(block.operations) - 1])
     _replace(loop, replaced)
+    return call, function
 
 
 def _free_values(op: ir.Operation) -> dict[ir.Value, int]:

@@ -238,6 +238,28 @@ def test_values_of_other_dtypes_are_copied() -> None:
         assert not np.asarray(new)[1].any(), name
 
 
+@pytest.mark.parametrize("literal", [np.float64(2), np.int64(-7), np.complex64(2 + 1j)])
+def test_literals_of_64_bits_are_written_for_each_use(literal: Any) -> None:
+    """IREE writes them by a kernel, and takes equal kernels for one after it has planned copies."""
+
+    def updated(y: Any) -> Any:
+        a = gnp.full(6, literal)
+        return a, a.at[1].set(y), a.reshape(2, 3)
+
+    def looped(y: Any) -> Any:
+        a = gnp.full(6, literal)
+        step = lambda k, c: gnp.full(6, literal).at[k].add(y) + c.at[1].set(y)  # noqa: E731
+        return a, lax.fori_loop(0, 3, step, a)
+
+    with gn.enable_x64():
+        y = literal * 3
+        for function in (updated, looped):
+            compiled, wanted = gn.jit(function), gn.tree.leaves(function(y))
+            for _ in range(2):
+                for a, b in zip(gn.tree.leaves(compiled(y)), wanted, strict=True):
+                    np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
 STENCILS: dict[str, Callable[[Any], Any]] = {
     "diffused": lambda u: u.at[1:-1].set(u[1:-1] + (u[2:] - 2 * u[1:-1] + u[:-2]) / 4),
     "shifted_up": lambda u: u.at[1:].set(u[:-1]),
