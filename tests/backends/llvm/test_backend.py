@@ -168,3 +168,22 @@ def test_threads_and_donated_arguments_of_native_calls() -> None:
         old, value = value, step(value)
         assert old.is_deleted()
     assert float(value[0]) == 5
+
+
+def test_small_systems_are_solved_in_loops() -> None:
+    def program(a: Any) -> Any:
+        spd = a @ a.T + 9 * gnp.eye(a.shape[-1])
+        factor = gnp.linalg.cholesky(spd)
+        return {
+            "solve": gnp.linalg.solve(spd, a),
+            "determinant": gnp.linalg.det(a),
+            "factor": factor,
+            "triangular": lax.linalg.triangular_solve(factor, a, lower=True),
+            "gradient": gnomon.grad(lambda a: gnp.linalg.slogdet(a)[1])(spd),
+        }
+
+    for rows, calls_lapack in ((3, False), (16, False), (17, True)):
+        a = _normal(rows, rows)
+        compiled = gnomon.jit(program).lower(a).compile()
+        assert ("@host." in compiled.as_text()) is calls_lapack
+        assert_near(compiled(a), program(gnp.asarray(a)), 2000)
