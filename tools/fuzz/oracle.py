@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -13,6 +13,14 @@ from gnomon.tools.fuzz.running import JAX, OracleError, Outcome, message, run, r
 
 # Seconds after which an unresponsive child is killed.
 TIMEOUT_S = 90.0
+
+
+def _ignore(how: str) -> None:
+    pass
+
+
+# Called with the way in which JAX's process ended: the caller has waited, and is alive.
+on_death: Callable[[str], None] = _ignore
 
 
 class _Oracle:
@@ -35,6 +43,7 @@ class _Oracle:
             self._child.join()
             death = f"ended with status {self._child.exitcode}"
         self.end()
+        on_death(death)
         return [Outcome(error=OracleError(f"Crash: JAX's process {death}"))] * len(programs)
 
     def _started(self) -> Connection:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gnomon.tools.fuzz import oracle
 from gnomon.tools.fuzz.batches import Seeded, check_batch
 from gnomon.tools.fuzz.checking import (
     Counts,
@@ -203,6 +204,7 @@ def explore(seeds: Sequence[int], settings: Settings) -> Report:
 def work(seeds: Sequence[int], settings: Settings) -> None:
     """Run seeds in a child process, which prints a line of JSON for each event."""
     take(Ways(settings.ways))
+    oracle.on_death = lambda how: _print_event(waited=how)
     report = Report()
     explorer = Explorer(settings, report)
     for seed in seeds:
@@ -286,7 +288,7 @@ class _Isolated:
                 for name in _COUNTERS:
                     getattr(report, name).update(event[name])
                 self.report_progress(report, None)
-            elif time.monotonic() < self.deadline:
+            elif "died" in event and time.monotonic() < self.deadline:
                 if not begun:
                     raise RuntimeError(f"fuzz: the child {event['died']}, and ran no program")
                 self._died(begun, event["died"])

@@ -500,9 +500,12 @@ def test_a_crash_of_jax_is_an_error_of_jax() -> None:
 
 @pytest.mark.usefixtures("crashing_jax")
 def test_jax_is_ended_when_it_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
     monkeypatch.setattr(oracle, "TIMEOUT_S", 0.0)
+    monkeypatch.setattr(oracle, "on_death", told.append)
     (outcome,) = oracle.ask_jax([program("gnp.sin({x})")])
     assert "silent" in str(outcome.error)
+    assert told == ["was silent for 0 s"]
 
 
 # ---------------------------------------------------------------------------------------- seeds
