@@ -45,7 +45,7 @@ __all__ = ["IDEMPOTENT", "LEGALIZATIONS", "guard_reductions"]
 _REDUCTIONS = names_of("stablehlo", Form.REDUCTION, Form.WINDOW)
 _LOOPS = ("stablehlo.while", "scf.for")
 _BRANCHES = ("stablehlo.case", "stablehlo.if", "scf.if")
-_VIEWS = tuple(f"stablehlo.{name}" for name in ("broadcast_in_dim", "reshape", "transpose"))
+_VIEWS = names_of("stablehlo", Form.VIEW)
 # Regions with these ops alone combine equal numbers to the same number.
 IDEMPOTENT = frozenset(
     f"stablehlo.{name}"

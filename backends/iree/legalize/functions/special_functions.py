@@ -23,7 +23,7 @@ from functools import partial
 
 import numpy as np
 
-from gnomon.backends.functions import angles, exponentials, logarithms, sines_in_f64
+from gnomon.backends.functions import exponentials, logarithms, sines_in_f64
 from gnomon.backends.functions.cube_roots import cbrt_in
 from gnomon.backends.functions.double_length import positive_power
 from gnomon.backends.functions.powers import pow_by, power_in_f64
@@ -56,11 +56,7 @@ def _of_f32(emit: Emit) -> Rule:
 
 
 # Functions that are computed in the format of the argument, on all targets.
-_IN_FORMAT: dict[str, Rule] = {
-    f"gnomon.{name}": _of_format(emit)
-    for name, emit in ARITHMETIC.items()
-    if name not in ("sin", "cos", "tan")
-}
+_IN_FORMAT = {f"gnomon.{name}": _of_format(emit) for name, emit in ARITHMETIC.items()}
 
 
 def _from_compilers(exp: Emit, emit: Emit) -> Rule:
@@ -94,9 +90,6 @@ _WIDE: dict[str, Rule] = {
 }
 _NARROW: dict[str, Rule] = {
     **_IN_FORMAT,
-    "gnomon.sin": _of_f32(angles.sine),
-    "gnomon.cos": _of_f32(angles.cosine),
-    "gnomon.tan": _of_f32(angles.tangent),
     "gnomon.cbrt": _of_f32(cbrt_in(_F32)),
     "gnomon.pow": _of_f32(pow_by(positive_power)),
 }
@@ -107,9 +100,9 @@ _NARROW: dict[str, Rule] = {
 
 _EXPANSIONS: dict[str, Rule] = {
     **_WIDE,
-    "gnomon.sin": _of_format(angles.sine),
-    "gnomon.cos": _of_format(angles.cosine),
-    "gnomon.tan": _of_format(angles.tangent),
+    "gnomon.sin": _IN_FORMAT["gnomon.sin"],
+    "gnomon.cos": _IN_FORMAT["gnomon.cos"],
+    "gnomon.tan": _IN_FORMAT["gnomon.tan"],
 }
 
 
