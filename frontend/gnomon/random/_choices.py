@@ -261,11 +261,29 @@ def _by_probability(
         noisy = lax.add(standard_gumbel(key, (count,), dtype, mode), lax.log(weights))
         indices = lax.top_k(noisy, math.prod(shape))[1]
         return lax.reshape(lax.convert_element_type(indices, int_dtype), shape)
-    sums = lax.cumsum(weights)
+    sums = _sums_in_blocks(weights)
     unit = unit_interval(key, shape, dtype)
     drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
     index = searchsorted(sums, drawn, method=method_for(sums, drawn))
     return lax.convert_element_type(index, int_dtype)
+
+
+# The rows in which XLA adds a vector up, before it adds up their sums.
+_BLOCK = 16
+
+
+def _sums_in_blocks(x: Array) -> Array:
+    """Cumulative sums with the roundings of XLA's, so that the same elements are drawn."""
+    (count,) = x.shape
+    if not isinstance(count, int) or count <= _BLOCK:
+        return lax.cumsum(x)
+    rows = -(-count // _BLOCK)
+    padded = lax.pad(x, constant(x, 0), ((0, rows * _BLOCK - count, 0),))
+    inner = lax.cumsum(lax.reshape(padded, (rows, _BLOCK)), axis=1)
+    totals = _sums_in_blocks(lax.index_in_dim(inner, -1, 1, keepdims=False))
+    before = lax.pad(totals, constant(x, 0), ((1, -1, 0),))
+    sums = lax.add(inner, lax.broadcast_in_dim(before, inner.shape, (0,)))
+    return lax.slice(lax.reshape(sums, (rows * _BLOCK,)), (0,), (count,))
 
 
 # ------------------------------------------------------------------------------------------ orders
