@@ -15,6 +15,7 @@ from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeL
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon.dialects.emit import ops
+from gnomon.dialects.symbolic.dimension import any_symbolic
 from gnomon.dialects.types import is_floating, is_integer
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
@@ -275,7 +276,7 @@ _BLOCK = 16
 def _sums_in_blocks(x: Array) -> Array:
     """Cumulative sums with the roundings of XLA's, so that the same elements are drawn."""
     (count,) = x.shape
-    if not isinstance(count, int) or count <= _BLOCK:
+    if any_symbolic(x.shape) or count <= _BLOCK:
         return lax.cumsum(x)
     rows = -(-count // _BLOCK)
     padded = lax.pad(x, constant(x, 0), ((0, rows * _BLOCK - count, 0),))
