@@ -7,6 +7,7 @@ wider format, so it serves f64 everywhere, and f32 on targets without f64.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -155,7 +156,7 @@ def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return total, ops.sub(low, ops.sub(total, high))
 
 
-def positive_power(x: ir.Value, y: ir.Value) -> ir.Value:
+def positive_power(x: ir.Value, y: ir.Value, exp: Callable[[ir.Value], ir.Value]) -> ir.Value:
     """The power of a positive normal number, exp(y log(x)), with y log(x) in double length."""
     format_ = format_of(x)
     limit = full_like(y, format_.largest_power)
@@ -163,7 +164,7 @@ def positive_power(x: ir.Value, y: ir.Value) -> ir.Value:
     high, low = logarithm(x)
     exponent, lost = exact_product(high, y)
     lost = ops.add(lost, ops.mul(low, y))
-    power = ops.exp(exponent)
+    power = exp(exponent)
     # Elsewhere the power is 0 or infinite, and the correction would make it nan.
     is_plain = ops.lt(ops.abs(exponent), full_like(exponent, format_.largest_exponent))
     return ops.select(

@@ -27,7 +27,7 @@ def power_in_f64(exp: _OfOne, log: _OfOne) -> Emit:
 
     def power(x: ir.Value, y: ir.Value) -> ir.Value:
         if type_of(x).dtype == _F64:
-            return positive_power(x, y)
+            return positive_power(x, y, exp)
         return convert(exp(ops.mul(convert(y, _F64), log(convert(x, _F64)))), _F32)
 
     return power

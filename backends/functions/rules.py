@@ -9,7 +9,6 @@ import numpy as np
 
 from gnomon.backends.functions import angles, arcs, exponentials, logarithms, sines_in_f64
 from gnomon.backends.functions.cube_roots import cbrt_in
-from gnomon.backends.functions.double_length import positive_power
 from gnomon.backends.functions.powers import pow_by, power_in_f64
 from gnomon.backends.rewriting import Outlined, Rule
 from gnomon.dialects.contract import Instance
@@ -53,8 +52,6 @@ _BY_F64: dict[str, Emit] = {
     "sin": sines_in_f64.sin,
     "cos": sines_in_f64.cos,
     "tan": sines_in_f64.tan,
-    "cbrt": cbrt_in(_F64),
-    "pow": pow_by(power_in_f64(exponentials.exp, logarithms.log)),
 }
 
 
@@ -84,7 +81,8 @@ def in_f32_or_f64(emit: Emit, rounded: Rounded = convert) -> Rule:
 
 def arithmetic_rules() -> dict[str, Rule]:
     """The rules that leave no elementary function to a library, for a processor with f64."""
-    own: dict[str, Emit] = {**ARITHMETIC, "cbrt": cbrt_in(_F64), "pow": pow_by(positive_power)}
+    power = power_in_f64(exponentials.exp, logarithms.log)
+    own: dict[str, Emit] = {**ARITHMETIC, "cbrt": cbrt_in(_F64), "pow": pow_by(power)}
 
     def rule(name: str) -> Rule:
         narrow, wide = in_f32(_BY_F64.get(name, own[name])), in_f32_or_f64(own[name])

@@ -1,8 +1,8 @@
 """Loops as functions of their own.
 
-LLVM compiles small functions quickly, and takes more than linear time for large ones. It also knows
-that the memory behind two arguments is apart if they say so, which it cannot prove of two places in
-the workspace; without that it neither vectorizes a loop nor moves reads out of it.
+LLVM compiles small functions quickly, and takes more than linear time for large ones. It also
+believes an argument that says that its memory overlaps with no other. Of two places in the
+workspace it cannot prove that, and then neither vectorizes a loop nor moves reads out of it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _replace(op: ir.Operation, values: dict[ir.Value, ir.Value]) -> None:
 
 
 class _Place(NamedTuple):
-    """A range of bytes in the memory behind a value."""
+    """The bytes that a value occupies: those from `start` to `end` of `memory`."""
 
     memory: ir.Value
     start: int

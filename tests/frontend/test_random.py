@@ -417,7 +417,10 @@ def test_choice() -> None:
     # Many categories: the sums of their probabilities have JAX's roundings.
     p = np.random.default_rng(0).dirichlet(np.ones(5000)).astype(np.float32)
     wanted = np.asarray(jrandom.choice(THEIRS, 5000, (100_000,), p=p))
-    draw = lambda p: random.choice(OURS, 5000, (100_000,), p=p)  # noqa: E731
+
+    def draw(p: Any) -> Any:
+        return random.choice(OURS, 5000, (100_000,), p=p)
+
     np.testing.assert_array_equal(np.asarray(draw(p)), wanted)
     np.testing.assert_array_equal(np.asarray(gn.jit(draw)(p)), wanted)
 

@@ -26,7 +26,7 @@ _TYPE = re.compile(r"tensor<((?:\d+x)*)((?:complex<)?[if](?:64|32|128)>?)>")
 _WIDE = re.compile(r"[fi](64|128)|complex<.*")
 _VALUE = re.compile(r"(?:dense<)?(.*?)>? : ")
 # Their pattern is shorter.
-_ZERO = re.compile(r"[(,0\s)]*|\(?0\.0+e\+00(,0\.0+e\+00\))?")
+_ZERO = re.compile(r"\(?0(\.0+e\+00)?(, ?0(\.0+e\+00)?)?\)?")
 
 
 def write_by_kernels(ir: CompilerIR, module: int) -> int:

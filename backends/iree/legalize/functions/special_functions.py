@@ -91,7 +91,7 @@ _WIDE: dict[str, Rule] = {
 _NARROW: dict[str, Rule] = {
     **_IN_FORMAT,
     "gnomon.cbrt": _of_f32(cbrt_in(_F32)),
-    "gnomon.pow": _of_f32(pow_by(positive_power)),
+    "gnomon.pow": _of_f32(pow_by(partial(positive_power, exp=ops.exp))),
 }
 
 

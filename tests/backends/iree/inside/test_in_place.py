@@ -248,7 +248,10 @@ def test_literals_of_64_bits_are_written_for_each_use(literal: Any) -> None:
 
     def looped(y: Any) -> Any:
         a = gnp.full(6, literal)
-        step = lambda k, c: gnp.full(6, literal).at[k].add(y) + c.at[1].set(y)  # noqa: E731
+
+        def step(k: Any, c: Any) -> Any:
+            return gnp.full(6, literal).at[k].add(y) + c.at[1].set(y)
+
         return a, lax.fori_loop(0, 3, step, a)
 
     with gn.enable_x64():
