@@ -9,6 +9,7 @@ import numpy as np
 
 from gnomon.backends.compilation import Artifact
 from gnomon.backends.kernels import KernelBackend, kernels
+from gnomon.backends.llvm.backend import LlvmBackend
 from gnomon.backends.llvm.engine import call_function, compile_module
 from gnomon.dialects.mlir import context, ir
 from tests.backends.kernels.guarded import Result, guarded
@@ -17,7 +18,9 @@ __all__ = ["InProcess"]
 
 
 class InProcess(KernelBackend):
-    """Compiles and runs programs."""
+    """Compiles and runs programs, with the elementary functions of `LlvmBackend`."""
+
+    functions = LlvmBackend.functions
 
     def compile(self, artifact: Artifact) -> Callable[[Sequence[np.ndarray]], list[Result]]:
         """The program as a function of arrays."""
