@@ -48,9 +48,11 @@ def _ramp(operand: Operand, value: np.ndarray) -> Any:
     if dtype == BOOL:
         return ops.eq(ops.rem(ramp, _like(ramp, 2)), _like(ramp, 1))
     if is_floating(dtype):
-        step = (operand.high - operand.low) / max(shape[-1], 1)
+        # Fused chains of narrow floats are rounded once. These numbers are exact at each op.
+        step = 2.0 ** math.floor(math.log2((operand.high - operand.low) / max(shape[-1], 1)))
+        start = math.ceil(operand.low / step) * step + step / 4
         ramp = ops.convert(ramp, dtype=dtype)
-        return ops.add(ops.mul(ramp, _like(ramp, step)), _like(ramp, operand.low + step / 4))
+        return ops.add(ops.mul(ramp, _like(ramp, step)), _like(ramp, start))
     low = max(int(operand.low), 0 if short_name(dtype).startswith("u") else int(operand.low))
     span = max(int(operand.high), low) - low + 1
     ramp = ops.add(ops.rem(ramp, _like(ramp, span)), _like(ramp, low))

@@ -18,7 +18,7 @@ from gnomon._tracing.evaluation import check_execution
 from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.bounds import LARGEST
-from gnomon.dialects.symbolic.dimension import exceeds, is_symbolic_dim, larger, surely_at_most
+from gnomon.dialects.symbolic.dimension import exceeds, is_symbolic_dim, surely_at_most
 from gnomon.dialects.types import is_complex, is_inexact
 from gnomon.lax._creation import converted
 from gnomon.lax._reductions import index_dtype_for
@@ -294,18 +294,18 @@ def _comes_before(x: Array, y: Array, *, or_equal: bool) -> Array:
 
 
 def _halving(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Callable[..., Any]:
-    """The step of a binary search for all values at once: it halves the interval of each."""
-    n, one = a.shape[0], lax.full(v.shape, 1, dtype)
-    last = lax.full(v.shape, larger(n - 1, 0), dtype)
+    """The step of a binary search for all values at once: it halves the interval of each.
+
+    The steps read the elements that JAX's read, which matters where rounded sums are not sorted.
+    """
+    one = lax.full(v.shape, 1, dtype)
 
     def step(bounds: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bounds
         middle = lax.shift_right_logical(low + high, one)
-        # After the search for a value has ended, the middle may be n, which must not be read.
-        element = a.at[lax.min(middle, last)].get(mode="clip")
+        element = a.at[middle].get(mode="clip")
         before = _comes_before(element, v, or_equal=side == "right")
-        is_right = before & (middle < n) & (low < high)
-        return where(is_right, middle + 1, low), where(is_right, high, middle)
+        return where(before, middle, low), where(before, high, middle)
 
     return step
 
@@ -314,13 +314,13 @@ def _start(a: Array, v: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     return lax.full(v.shape, 0, dtype), lax.full(v.shape, a.shape[0], dtype)
 
 
-def _by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
-    """Binary search in a loop."""
+def by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
+    """Binary search in a loop: `searchsorted` with the method ``"scan"``."""
     # Further steps change nothing, so that a symbolic size takes those of the largest one.
     size = a.shape[0]
     steps = (LARGEST if is_symbolic_dim(size) else size).bit_length()
     step = _halving(a, v, side, dtype)
-    found: Array = lax.fori_loop(0, steps, lambda _, b: step(b), _start(a, v, dtype))[0]
+    found: Array = lax.fori_loop(0, steps, lambda _, b: step(b), _start(a, v, dtype))[1]
     return found
 
 
@@ -329,7 +329,7 @@ def _by_halves_unrolled(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> 
     step, bounds = _halving(a, v, side, dtype), _start(a, v, dtype)
     for _ in range(a.shape[0].bit_length()):
         bounds = step(bounds)
-    return bounds[0]
+    return bounds[1]
 
 
 def _by_comparison(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
@@ -356,7 +356,7 @@ def _by_sorting(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
 
 
 _SEARCHES: dict[str, Callable[[Array, Array, str, np.dtype[Any]], Array]] = {
-    "scan": _by_halves,
+    "scan": by_halves,
     "scan_unrolled": _by_halves_unrolled,
     "compare_all": _by_comparison,
     "sort": _by_sorting,

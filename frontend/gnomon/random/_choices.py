@@ -15,11 +15,11 @@ from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeL
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import as_operand, bind, with_weak_type
 from gnomon.dialects.emit import ops
-from gnomon.dialects.symbolic.dimension import any_symbolic
+from gnomon.dialects.symbolic.dimension import any_symbolic, surely_at_most
 from gnomon.dialects.types import is_floating, is_integer
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
-from gnomon.numpy._sorting import method_for, searchsorted
+from gnomon.numpy._sorting import by_halves, method_for, searchsorted
 from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
@@ -265,7 +265,11 @@ def _by_probability(
     sums = _sums_in_blocks(weights)
     unit = unit_interval(key, shape, dtype)
     drawn = lax.mul(lax.index_in_dim(sums, -1, 0, keepdims=False), lax.sub(constant(unit, 1), unit))
-    index = searchsorted(sums, drawn, method=method_for(sums, drawn))
+    if surely_at_most(count, _BLOCK**2):
+        index = searchsorted(sums, drawn, method=method_for(sums, drawn))
+    else:
+        # Rounded sums of more rows are not always sorted: what is found depends on the steps.
+        index = by_halves(sums, drawn, "left", np.dtype(np.int32))
     return lax.convert_element_type(index, int_dtype)
 
 
