@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from gnomon.dialects import sharding_rules, work_rules
+from gnomon.dialects import extrema, sharding_rules, work_rules
 from gnomon.dialects.combinators import (
     Tangents,
     Values,
@@ -117,7 +117,7 @@ max_ = binary(
     doc="the larger of x and y; nan if one is nan; logical or on bool",
     cost=Cost.OPERATION,
     dtypes=ANY,
-    evaluate=same_dtype(np.maximum),
+    evaluate=same_dtype(extrema.maximum),
     jvp=_extremum_slopes,
     stablehlo=("maximum",),
     lower=lambda inst: [larger(*inst.operands)],
@@ -127,7 +127,7 @@ min_ = binary(
     doc="the smaller of x and y; nan if one is nan; logical and on bool",
     cost=Cost.OPERATION,
     dtypes=ANY,
-    evaluate=same_dtype(np.minimum),
+    evaluate=same_dtype(extrema.minimum),
     jvp=_extremum_slopes,
     stablehlo=("minimum",),
     lower=lambda inst: [smaller(*inst.operands)],
@@ -234,7 +234,7 @@ def _infer_clamp(low: TensorType, x: TensorType, high: TensorType) -> TensorType
 
 @same_dtype
 def _clamp(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return np.minimum(np.maximum(low, x), high)
+    return extrema.minimum(extrema.maximum(low, x), high)
 
 
 def _jvp_clamp(inst: Instance, outs: Values, tangents: Tangents) -> list[ir.Value | None]:

@@ -131,6 +131,15 @@ def test_no_array_of_a_program_is_larger_than_operands_and_results(name: str) ->
     assert largest_tensor(lambda *a: function(*a, MILLION), arguments) <= 2 * bound
 
 
+def test_the_first_nonzero_elements_take_no_number_for_each_element() -> None:
+    x = np.zeros(MILLION, np.bool_)
+    call = gn.jit(lambda x: gnp.nonzero(x, size=2)).lower(x).compile()
+    analysis = call.memory_analysis()
+    assert analysis.temp_size_in_bytes < 3 * x.nbytes
+    x[[7, -1]] = True
+    assert call(x)[0].tolist() == [7, MILLION - 1]
+
+
 def test_the_largest_array_of_a_table_is_found() -> None:
     x = np.zeros(MILLION, np.float32)
     table = largest_tensor(lambda a, v: gnp.searchsorted(a, v, method="compare_all"), [x, x])

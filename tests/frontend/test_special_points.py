@@ -102,7 +102,10 @@ def test_zero_is_above_negative_zero(dtype: type) -> None:
             columns = gnp.array([5, 2, 5])
             results += [getattr(x.at[:, columns], name)(x[:, :3])]
             results += [getattr(x.at[1, columns], name)(x[0, 1:4])]
-        return results
+            of_two = getattr(gnp, f"{name}imum")
+            results += [over(x, y), over(x[1], x[0]), of_two(y[::-1], x), of_two(y, 0.0)]
+            results += [of_two(-0.0, x[0]), of_two(x[0, 0], x[0, 1]), of_two(x[0, 1], x[0, 0])]
+        return [*results, lax.clamp(x[1], x[0], x[2]), gnp.clip(x, 0.0, x[1])]
 
     operands = gnp.asarray(zeros), gnp.asarray(one_below)
     for found, compiled in zip(of(*operands), gn.jit(of)(*operands), strict=True):

@@ -19,7 +19,13 @@ from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import needs_bind
 from gnomon._tracing.trace import concrete_value, is_tracer
 from gnomon.dialects.emit import ops
-from gnomon.dialects.symbolic.dimension import as_size, is_symbolic_dim, larger, may_be_zero
+from gnomon.dialects.symbolic.dimension import (
+    any_symbolic,
+    as_size,
+    is_symbolic_dim,
+    larger,
+    may_be_zero,
+)
 from gnomon.dialects.types import BOOL, is_complex, real_dtype
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import FLOAT, FLOAT_OR_COMPLEX, constant_like
@@ -38,6 +44,7 @@ from gnomon.numpy._dispatch import (
 )
 from gnomon.numpy._manipulation import ravel
 from gnomon.numpy._parts import imag
+from gnomon.numpy._sorting import by_halves
 from gnomon.numpy._ufuncs import (
     as_bool,
     bitwise_and,
@@ -205,20 +212,12 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
     if mask.size == 0 or size == 0:
         # As in JAX, the fill value is ignored for an array without elements.
         return (lax.full((size,), 0, dtype),) * mask.ndim
-    held = lax.reshape(mask, (mask.size,))
-    # The rank of a true element is the number of true elements before it.
-    counts = lax.cumsum(converted(held, dtype))
-    if may_be_zero(mask.size):
-        total = lax.expand_dims(lax.reduce_sum(converted(held, dtype), (0,)), (0,))
-    else:
-        total = lax.slice_in_dim(counts, mask.size - 1, mask.size)
     rank = lax.iota(dtype, size)
-    # Each true element writes its position to its rank; ranks out of range are dropped.
-    target = bind(ops.sub, counts, constant_like(counts, 1))
-    beyond = _size_like(target, size)
-    target = bind(ops.select, held, target, beyond)
-    updates = IndexUpdateHelper(lax.full((size,), 0, dtype))
-    positions = updates[target].set(lax.iota(dtype, mask.size), mode="drop")
+    held = lax.reshape(mask, (mask.size,))
+    if not any_symbolic((mask.size, size)) and mask.size >= 4 * size * _ROW:
+        positions, total = _positions_by_rows(held, rank)
+    else:
+        positions, total = _positions_by_ranks(held, rank)
     missing = bind(ops.ge, rank, broadcast_to_shape(total, (size,)))
     if may_be_zero(mask.size):
         is_filled = bind(ops.gt, lax.full_like(rank, mask.size), constant_like(rank, 0))
@@ -235,6 +234,41 @@ def _first_nonzero(mask: Array, size: int, fill_value: Any) -> tuple[Array, ...]
             index, replacement = promoted_operands("nonzero", ANY_KIND, index, fill)
         results.append(bind(ops.select, missing, replacement, index))
     return tuple(results)
+
+
+def _positions_by_ranks(held: Array, rank: Array) -> tuple[Array, Array]:
+    """The positions at which a vector is true, those of the given ranks, and their number."""
+    dtype, size = rank.dtype, rank.shape[0]
+    # The rank of a true element is the number of true elements before it.
+    counts = lax.cumsum(converted(held, dtype))
+    if may_be_zero(held.size):
+        total = lax.expand_dims(lax.reduce_sum(converted(held, dtype), (0,)), (0,))
+    else:
+        total = lax.slice_in_dim(counts, held.size - 1, held.size)
+    # Each true element writes its position to its rank; ranks out of range are dropped.
+    target = bind(ops.sub, counts, constant_like(counts, 1))
+    target = bind(ops.select, held, target, _size_like(target, size))
+    updates = IndexUpdateHelper(lax.full((size,), 0, dtype))
+    return updates[target].set(lax.iota(dtype, held.size), mode="drop"), total
+
+
+# The length of the rows whose true elements are counted before those of single rows.
+_ROW = 1024
+
+
+def _positions_by_rows(held: Array, rank: Array) -> tuple[Array, Array]:
+    """The same as `_positions_by_ranks`, without a number for each element, for few ranks."""
+    dtype, rows = rank.dtype, -(-held.size // _ROW)
+    padded = lax.pad(held, False, ((0, rows * _ROW - held.size, 0),))
+    table = lax.reshape(padded, (rows, _ROW))
+    ends = lax.cumsum(lax.reduce_sum(converted(table, dtype), (1,)))
+    row = by_halves(ends, rank, "right", dtype)
+    starts = lax.pad(ends, lax.full((), 0, dtype), ((1, -1, 0),))
+    before = IndexUpdateHelper(starts)[row].get(mode="clip")
+    counts = lax.cumsum(converted(IndexUpdateHelper(table)[row].get(mode="clip"), dtype), axis=1)
+    is_beyond = bind(ops.gt, counts, lax.broadcast_in_dim(rank - before, counts.shape, (0,)))
+    place = lax.argmax(is_beyond, 1, dtype)
+    return row * _size_like(row, _ROW) + place, lax.slice_in_dim(ends, rows - 1, rows)
 
 
 def _size_like(x: Array, size: Any) -> Array:

@@ -26,7 +26,6 @@ from gnomon.lax._structural import canonical_axis
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._joining import concatenate
 from gnomon.numpy._manipulation import broadcast_to, ravel
-from gnomon.numpy._selection import where
 
 
 def _along(name: str, a: Any, axis: int | None) -> tuple[Array, int]:
@@ -305,7 +304,7 @@ def _halving(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Callable[..
         middle = lax.shift_right_logical(low + high, one)
         element = a.at[middle].get(mode="clip")
         before = _comes_before(element, v, or_equal=side == "right")
-        return where(before, middle, low), where(before, high, middle)
+        return lax.select(before, middle, low), lax.select(before, high, middle)
 
     return step
 
@@ -457,11 +456,9 @@ def digitize(
         return lax.full(values.shape, 0, np.dtype(np.int32))
     side = "left" if right else "right"
     how = method or "scan"
-    return where(
-        edges[-1] >= edges[0],
-        searchsorted(edges, values, side, method=how),
-        edges.shape[0] - searchsorted(lax.rev(edges, (0,)), values, side, method=how),
-    )
+    ascending = searchsorted(edges, values, side, method=how)
+    descending = edges.shape[0] - searchsorted(lax.rev(edges, (0,)), values, side, method=how)
+    return lax.select(edges[-1] >= edges[0], ascending, descending)
 
 
 __all__ = [

@@ -10,6 +10,7 @@ import numpy as np
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._tracing.bind import bind
+from gnomon.dialects import extrema
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import BOOL, UNSIGNED, is_complex
 from gnomon.lax._creation import converted
@@ -224,7 +225,7 @@ maximum = binary(
     ANY_KIND,
     ANY_DTYPE,
     "Elementwise maximum of two arrays; nan where either is; complex by real part first.",
-    direct_function=np.maximum,
+    direct_function=extrema.maximum,
     direct_dtypes=_WIDE_OR_BOOL,
 )
 minimum = binary(
@@ -233,7 +234,7 @@ minimum = binary(
     ANY_KIND,
     ANY_DTYPE,
     "Elementwise minimum of two arrays; nan where either is; complex by real part first.",
-    direct_function=np.minimum,
+    direct_function=extrema.minimum,
     direct_dtypes=_WIDE_OR_BOOL,
 )
 
