@@ -11,9 +11,11 @@ fault was once found by are no matrix: they always run.
 def test_an_op(op, dtype): ...
 ```
 
-The default and the slow suite run a quarter of these cases, at least one; ``-m exhaustive`` runs
-the others. A case that the command line names by its id always runs. The seed of the samples is the
-commit, or the variable ``GNOMON_SAMPLE``; pytest prints it in the first lines of its output.
+A commit runs a quarter of these cases, at least one: half of them in the default suite, the others
+in the slow one. If the test is slow itself, all of them are in the slow suite. ``-m exhaustive``
+runs the other three quarters. A case that the command line names by its id always runs. The seed of
+the samples is the commit, or the variable ``GNOMON_SAMPLE``; pytest prints it in the first lines of
+its output.
 
 A test that compiles its cases as one program calls `sample`. ``GNOMON_SAMPLE=all`` is no sample:
 all cases run, these among them.
@@ -75,8 +77,28 @@ def sample(cases: Iterable[T], count: int, name: str) -> list[T]:
     return [case for _, case in sorted(chosen, key=lambda case: case[0])]
 
 
+# The parameter of a test that checks one half of its cases in the default suite, and the other half
+# in the slow suite: `@pytest.mark.parametrize("half", HALVES)`.
+HALVES = [0, pytest.param(1, marks=pytest.mark.slow)]
+
+
+def half_of(cases: Iterable[T], half: int, name: str) -> list[T]:
+    """One half of the cases, in their order; which ones these are changes with the commit.
+
+    Args:
+      cases: the cases.
+      half: 0 or 1, the parameter of the test; see `HALVES`.
+      name: the name of the matrix.
+    """
+    cases = list(cases)
+    ordered = sorted(range(len(cases)), key=lambda i: order(f"{name} {i}"))
+    return [cases[i] for i in sorted(ordered[half::2])]
+
+
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that are in no sample as exhaustive, and drop them unless these are asked for.
+    """Mark the tests that are in no sample as exhaustive, and half of the samples as slow.
+
+    Exhaustive tests are dropped unless they are asked for.
 
     Args:
       config: the configuration, with the command line.
@@ -95,7 +117,10 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = set()
     for (_, (share,)), cases in matrices.items():
         cases.sort(key=lambda item: order(item.nodeid))
-        left_out.update(cases[max(1, math.ceil(share * len(cases))) :])
+        count = max(1, math.ceil(share * len(cases)))
+        left_out.update(cases[count:])
+        for item in cases[math.ceil(count / 2) : count]:
+            item.add_marker(pytest.mark.slow)
     for item in left_out:
         item.add_marker(pytest.mark.exhaustive)
     # Other expressions, such as `slow`, need not know of exhaustive tests.

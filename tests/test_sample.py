@@ -76,12 +76,14 @@ def test_samples(tmp_path: Path) -> None:
     others = {f"test_other[{i}]" for i in range(3)}
     assert a == again
     assert a != b
-    assert len(a & matrix) == len(b & matrix) == 10
+    assert len(a & matrix) == len(b & matrix) == 5
     assert others < a
     assert others < b
-    assert rest == (matrix - a) | slow_rest
-    assert len(slow) == 1
-    assert slow | slow_rest == {f"test_slow[{i}]" for i in range(40)}
+    assert len(slow & matrix) == 5
+    assert rest == (matrix - a - slow) | slow_rest
+    assert len(slow - matrix) == 1
+    assert (slow - matrix) | slow_rest == {f"test_slow[{i}]" for i in range(40)}
     assert alone == {"test_of_a_matrix[7]"}
     assert every == matrix | others | slow | slow_rest
+    assert not a & slow
     assert default == matrix | others

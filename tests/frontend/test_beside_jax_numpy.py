@@ -17,6 +17,7 @@ import gnomon.nn as gnn
 import gnomon.numpy as gnp
 from tests.frontend.beside_jax import Program, check_program, check_programs
 from tests.newest_jax import IS_NEWEST
+from tests.sample import HALVES, half_of
 from tests.tolerance import assert_each_near
 
 NAN, INF = float("nan"), float("inf")
@@ -333,10 +334,13 @@ def _strictly(ns: Any, function: Any) -> Any:
         return function()
 
 
-def test_equals_jax() -> None:
+@pytest.mark.parametrize("half", HALVES)
+def test_equals_jax(half: int) -> None:
+    cases = dict(half_of(CASES.items(), half, __name__))
     # No integer is nan: XLA folds this conversion to another number than it computes.
-    check_program(CASES["complex nan as an integer"])
-    check_programs({n: p for n, p in CASES.items() if n != "complex nan as an integer"})
+    if alone := cases.pop("complex nan as an integer", None):
+        check_program(alone)
+    check_programs(cases)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import gnomon
 import gnomon.numpy as gnp
 from gnomon.errors import UnexpectedTracerError
 from tests.frontend.beside_jax import OURS, THEIRS, Program, check_program, check_programs
+from tests.sample import HALVES, half_of
 
 
 def _by_vjp(ns: Any, backward: Any, forward: Any = None, function: Any = None) -> Any:
@@ -321,8 +322,9 @@ CASES["vmap of a callable with a number as its name"] = lambda ns: ns.api.vmap(_
 )
 
 
-def test_equals_jax() -> None:
-    check_programs(CASES)
+@pytest.mark.parametrize("half", HALVES)
+def test_equals_jax(half: int) -> None:
+    check_programs(dict(half_of(CASES.items(), half, __name__)))
 
 
 def test_closing_over_a_differentiated_value_is_a_named_error() -> None:

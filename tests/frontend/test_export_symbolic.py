@@ -420,7 +420,7 @@ def test_programs() -> None:
         assert list(map(str, again.out_avals)) == list(map(str, exported.out_avals)), name
         calls[name] = again.call
 
-    names = sample(PROGRAMS, 6, __name__)
+    names = sample(PROGRAMS, 4, __name__)
 
     def run(functions: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         return {name: functions[name](*given[name]) for name in names}
@@ -524,7 +524,7 @@ def test_programs_that_only_gnomon_exports() -> None:
     for name, (function, texts) in MORE_PROGRAMS.items():
         exported = export.export(gn.jit(function))(*specs(export, gn.ShapeDtypeStruct, texts))
         calls[name] = export.deserialize(exported.serialize()).call
-    names = sample(MORE_PROGRAMS, 5, "more programs")
+    names = sample(MORE_PROGRAMS, 3, "more programs")
     for values in SIZES:
         given = {name: arrays_of(MORE_PROGRAMS[name][1], values) for name in names}
         found = gn.jit(lambda given: {name: calls[name](*given[name]) for name in names})(given)

@@ -77,9 +77,8 @@ def checked_by_pyright(files: Sequence[Path], layout: Path) -> Errors:
 
 
 # A checker reads all of gnomon first, which takes most of its time: one run for both files.
-@pytest.mark.parametrize(
-    "check", [pytest.param(checked_by_mypy, marks=pytest.mark.slow), checked_by_pyright]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [checked_by_mypy, checked_by_pyright])
 def test_mistakes_are_reported_and_right_code_is_let_through(
     check: Callable[[Sequence[Path], Path], Errors], layout: Path
 ) -> None:

@@ -167,6 +167,7 @@ _OVER_SOME_AXES = """
     """
 
 
+@pytest.mark.slow
 def test_calls_outside_of_jitted_functions_and_over_some_axes() -> None:
     ended = run_all(
         {"outside of jitted functions": _OUTSIDE, "in a shard_map over some axes": _OVER_SOME_AXES}

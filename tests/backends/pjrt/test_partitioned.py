@@ -18,6 +18,7 @@ from gnomon.backends.pjrt.backend import PjrtBackend
 from gnomon.backends.pjrt.plugin import PluginSpec
 from gnomon.dialects import shardy
 from gnomon.passes.lower import LoweringError
+from tests.sample import HALVES, half_of
 
 pytestmark = pytest.mark.pjrt
 
@@ -166,8 +167,10 @@ def check_all(
     check(backend, program, *arrays, ins=[ins] * count, outs=[outs] * count, names=names)
 
 
-def test_collectives_and_their_derivatives(four: PjrtBackend) -> None:
-    mapped = {name: over(fun, P("x", "y"), P("x", "y")) for name, fun in COLLECTIVES.items()}
+@pytest.mark.parametrize("half", HALVES)
+def test_collectives_and_their_derivatives(four: PjrtBackend, half: int) -> None:
+    functions = half_of(COLLECTIVES.items(), half, __name__)
+    mapped = {name: over(fun, P("x", "y"), P("x", "y")) for name, fun in functions}
     check_all(four, mapped, ("x", "y"), ("x", "y"))
 
     def gradient(fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -149,6 +149,7 @@ def test_clicks_mark_lines_and_operations(page: Page) -> None:
     assert "expand-transformations" in found["pass"] and "gnomon.vjp" in found["pass"]
 
 
+@pytest.mark.slow
 def test_a_lowered_function_is_explored() -> None:
     scale = gnp.arange(3.0)
 

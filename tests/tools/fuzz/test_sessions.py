@@ -109,6 +109,7 @@ def test_arguments_that_change_are_failures() -> None:
 # ----------------------------------------------------------------------------------- planted errors
 
 
+@pytest.mark.slow
 def test_shared_programs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrapper that finds the programs of the wrapped function, as it once did."""
     steps = (("gn.jit(energy)", ENERGY), ("gn.jit(gn.grad(f0))", GRADIENT), "f0", "gc.collect()")
@@ -154,9 +155,9 @@ def test_a_failure_that_does_not_come_again_is_kept() -> None:
 
 
 def test_sessions_agree() -> None:
-    report = explore(sample(range(24), 12, __name__), Settings(compiles=False))
+    report = explore(sample(range(24), 8, __name__), Settings(compiles=False))
     assert not report.findings, "\n".join(report.findings)
-    assert report.sessions >= 12 and report.calls > 150
+    assert report.sessions >= 8 and report.calls > 100
 
 
 @pytest.mark.slow
