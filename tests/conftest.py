@@ -30,8 +30,11 @@ os.environ.setdefault("GNOMON_TRACEBACK_FILTERING", "off")
 # The oracle runs on the CPU even if the machine has other devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# The oracle's programs run once, and LLVM's optimizations take a third of their compilation.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# The oracle's programs run once, and LLVM's optimizations take a third of their compilation. Other
+# tests have the other cores.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+)
 
 # Examples that compile vary in duration, so there is no deadline. CI always runs the same examples.
 settings.register_profile(

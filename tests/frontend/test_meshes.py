@@ -130,6 +130,8 @@ VALUES = {
         "NamedSharding(m, P(('y', 'x'))).is_equivalent_to(NamedSharding(line, P('x')), 1)",
         "NamedSharding(m, P()).is_equivalent_to(NamedSharding(swapped, P()), 2)",
         "NamedSharding(m, P(unreduced={'x'})).is_equivalent_to(NamedSharding(m, P()), 1)",
+        "NamedSharding(m, P(reduced={'x'})).is_equivalent_to(NamedSharding(m, P()), 1)",
+        "NamedSharding(single, P(unreduced={'a'})).is_equivalent_to(NamedSharding(single, P()), 1)",
         "NamedSharding(m, P()).is_equivalent_to(one, 1)",
         "NamedSharding(single, P('a')).is_equivalent_to(one, 1)",
         "one.is_equivalent_to(NamedSharding(single, P('a')), 1)",

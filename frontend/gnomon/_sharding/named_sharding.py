@@ -190,10 +190,10 @@ class NamedSharding(Sharding):
         if not isinstance(other, Sharding) or self.memory_kind != other.memory_kind:
             return False
         mine, theirs = self._split(), {}
+        summed, theirs_summed = self._summed(), frozenset[Any]()
         if isinstance(other, NamedSharding):
-            theirs = other._split()
-        spec = other._spec if isinstance(other, NamedSharding) else PartitionSpec()
-        if (self._spec.unreduced, self._spec.reduced) != (spec.unreduced, spec.reduced):
+            theirs, theirs_summed = other._split(), other._summed()
+        if summed != theirs_summed:
             return False
         abstract = [isinstance(x._mesh, AbstractMesh) for x in (self, other) if hasattr(x, "_mesh")]
         if any(abstract):
@@ -218,6 +218,11 @@ class NamedSharding(Sharding):
         places = np.indices(sizes).reshape(len(sizes), -1)
         positions = [names.index(axis) for axis in self._spec.unreduced]
         return np.asarray((places[positions] == 0).all(axis=0))
+
+    def _summed(self) -> frozenset[Any]:
+        """The unreduced axes along which there are several devices."""
+        sizes = self._mesh.shape
+        return frozenset(axis for axis in self._spec.unreduced if sizes[axis] > 1)
 
     def _split(self) -> dict[int, tuple[Any, ...]]:
         """The axes of the dimensions that are split into more than one part."""
