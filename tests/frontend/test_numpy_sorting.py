@@ -137,6 +137,16 @@ def test_quantiles_equal_numpy(method: str) -> None:
         assert_near(ours, theirs, 8)
 
 
+def test_quantiles_of_more_elements_than_16_bits_count() -> None:
+    x = (np.arange(65_000) < 32_600).astype(np.float16)
+    weights = np.ones_like(x)
+    for q in (0.5, np.float16(0.5)):
+        found = gnp.quantile(x, q), gnp.quantile(x, q, method="inverted_cdf")
+        weighted = gnp.quantile(x, q, method="inverted_cdf", weights=weights)
+        assert (*map(float, found), float(weighted)) == (1.0, 1.0, 1.0)
+        assert float(gnp.quantile(1 - x, q, method="inverted_cdf")) == 0.0
+
+
 def test_compiled() -> None:
     def everything(x: Any, n: Any) -> Any:
         return (

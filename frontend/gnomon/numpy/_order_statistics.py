@@ -68,7 +68,9 @@ def _quantile(
     x, fraction = as_array(name, a, 0), as_array(name, q, 1)
     if fraction.ndim > 1:
         raise ValueError(f"q must be have rank <= 1, got shape {fraction.shape}")
-    fraction = converted(fraction, _dtypes.to_inexact_dtype(fraction.dtype))
+    # 16-bit floats do not hold the positions of some thousand elements.
+    wide = np.promote_types(_dtypes.to_inexact_dtype(fraction.dtype), np.float32)
+    fraction = converted(fraction, wide)
     axes = axis_tuple(name, axis, x.ndim)
     if weights is None:
         (x,) = promoted(name, x, inexact=True)
@@ -143,19 +145,20 @@ def _inverted_cdf(
     ordered: Array, weights: Array | None, q: Array, count: Array, skip_nans: bool
 ) -> Array:
     """The first element at which the cumulative fraction of the weights reaches q."""
-    w = lax.full_like(ordered, 1) if weights is None else weights
-    bad = (w < 0) | isnan(w)
-    absent = isnan(ordered)
-    reached = cumsum(where(bad | absent, 0, w), -1)
-    target = lax.broadcast_to_rank(q, reached.ndim) * reached[..., -1:]
-    index = _dtypes.default_int_dtype()
-    before = sum(expand_dims(reached, -2) < expand_dims(target, -1), -1, index)
-    end = converted(expand_dims(count, -1), index) - 1
-    place = lax.max(lax.full_like(before, 0), lax.min(before, end + 0 * before))
-    result = take_along_axis(ordered, place, -1)
-    unknown = any(bad, -1) | (
-        lax.eq(count, lax.full_like(count, 0)) if skip_nans else any(absent, -1)
-    )
+    absent, index = isnan(ordered), _dtypes.default_int_dtype()
+    unknown = lax.eq(count, lax.full_like(count, 0)) if skip_nans else any(absent, -1)
+    end = expand_dims(count, -1)
+    if weights is None:
+        before = lax.ceil(lax.broadcast_to_rank(q, end.ndim) * end) - 1
+    else:
+        bad = (weights < 0) | isnan(weights)
+        unknown = unknown | any(bad, -1)
+        # 16-bit floats do not hold the sums of some thousand weights.
+        reached = cumsum(where(bad | absent, 0, converted(weights, q.dtype)), -1)
+        target = lax.broadcast_to_rank(q, reached.ndim) * reached[..., -1:]
+        before = sum(expand_dims(reached, -2) < expand_dims(target, -1), -1, q.dtype)
+    place = lax.max(lax.full_like(before, 0), lax.min(before, end - 1 + 0 * before))
+    result = take_along_axis(ordered, converted(place, index), -1)
     return where(expand_dims(unknown, -1), math.nan, result)
 
 
