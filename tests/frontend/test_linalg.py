@@ -252,6 +252,9 @@ def test_hermitian_svd() -> None:
     equal("svd", x, compute_uv=False, hermitian=True)
     u, s, vh = gnp.linalg.svd(to_gnomon(x), hermitian=True)
     assert_near((u * s) @ vh, x, 4)
+    for singular in (np.diag([1.0, 0.0]), np.zeros((2, 2)), np.diag([0.0, -2.0])):
+        for factor in gnp.linalg.svd(singular.astype(np.float32), hermitian=True)[::2]:
+            assert_near(factor.T @ factor, np.eye(2), 4)
 
 
 def test_failures_are_nan_as_in_jax() -> None:

@@ -110,7 +110,9 @@ def _hermitian_svd(x: Array, compute_uv: bool) -> Any:
     ordered, places = lax.sort((size, places), dimension=rank - 1, num_keys=1)
     ordered = lax.rev(ordered, (rank - 1,))
     places = lax.rev(places, (rank - 1,))
-    signs = take_along_axis(lax.sign(values), places, axis=-1)
+    # A row of the last factor may not be 0 where the eigenvalue is.
+    signs = lax.select(values < 0, lax.full_like(values, -1), lax.full_like(values, 1))
+    signs = take_along_axis(signs, places, axis=-1)
     u = take_along_axis(vectors, expand_dims(places, -2), axis=-1)
     turned = lax.mul(u, broadcast_to_shape(expand_dims(converted(signs, u.dtype), -2), u.shape))
     return SVDResult(u, ordered, adjoint(turned))
