@@ -26,6 +26,7 @@ class Function(NamedTuple):
       donates: whether its argument is deleted.
       pickles: whether it can be pickled.
       jits: whether it has `clear_cache`.
+      devices: whether devices run it: it cannot be called in another function that devices run.
       rule: the function that gives it a rule, and the meaning of the function that has the rule.
       order: the number of transformations.
       depth: the number of derivations.
@@ -41,6 +42,7 @@ class Function(NamedTuple):
     donates: bool = False
     pickles: bool = True
     jits: bool = False
+    devices: bool = False
     rule: tuple[str, str] | None = None
     order: int = 0
     depth: int = 0

@@ -224,6 +224,8 @@ def _applies(derivation: Derivation, function: Function) -> bool:
         return False
     if derivation.devices and "with_vmap(" in function.meaning and _is_reverse(function):
         return False  # A rule for `vmap` has no reverse mode, but on devices no such rule is used.
+    if derivation.devices and function.devices:
+        return False
     if derivation.redefines:
         return function.rule is not None and function.rule[0] == derivation.redefines
     return not (derivation.pickles is True and not function.pickles)
@@ -252,6 +254,7 @@ def _derived(derivation: Derivation, name: str, f: Function, other: str, g: Func
         real=derivation.real or any(x.real for x in both),
         donates=derivation.donates or any(x.donates for x in both),
         pickles=f.pickles if derivation.pickles is None else derivation.pickles,
+        devices=derivation.devices or any(x.devices for x in both),
         jits=derivation.jits or (f.jits and derivation.text in _SAME_CLASS),
         rule=(rule, meant) if rule else (f.rule if derivation.text in _SAME_CLASS else None),
         order=max(x.order for x in both) + derivation.order,
