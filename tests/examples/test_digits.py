@@ -41,6 +41,7 @@ def accuracy_in(text: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 @needs_sklearn
 def test_the_network_learns_the_digits() -> None:
     run = subprocess.run(

@@ -269,7 +269,7 @@ def frozen_garbage() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", [*PLACES, "more"])
 def test_options_change_no_function(place: str) -> None:
     """One short call of each function, under several options at once."""

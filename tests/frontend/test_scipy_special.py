@@ -174,6 +174,7 @@ def test_derivatives_at_zero() -> None:
     assert special.xlogy(0.0, 0.0) == 0
 
 
+@pytest.mark.slow
 def test_derivatives_next_to_edges() -> None:
     """Eager and compiled values, compared with mpmath."""
     tiny = 1.1754944e-38

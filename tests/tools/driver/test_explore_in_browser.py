@@ -16,6 +16,8 @@ import pytest
 from gnomon.tools.driver import main
 from tests.tools.driver.browser import Tab, find_browser, open_page
 
+pytestmark = pytest.mark.slow
+
 _ROW = (
     "[...document.querySelectorAll('#{pane} .linked')].find(r => r.textContent.includes({text!r}))"
 )
