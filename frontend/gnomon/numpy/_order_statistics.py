@@ -147,18 +147,20 @@ def _inverted_cdf(
     """The first element at which the cumulative fraction of the weights reaches q."""
     absent, index = isnan(ordered), _dtypes.default_int_dtype()
     unknown = lax.eq(count, lax.full_like(count, 0)) if skip_nans else any(absent, -1)
-    end = expand_dims(count, -1)
+    counts = expand_dims(count, -1)
     if weights is None:
-        before = lax.ceil(lax.broadcast_to_rank(q, end.ndim) * end) - 1
+        place = lax.ceil(lax.broadcast_to_rank(q, counts.ndim) * counts) - 1
+        before = converted(place, index)
     else:
         bad = (weights < 0) | isnan(weights)
         unknown = unknown | any(bad, -1)
         # 16-bit floats do not hold the sums of some thousand weights.
         reached = cumsum(where(bad | absent, 0, converted(weights, q.dtype)), -1)
         target = lax.broadcast_to_rank(q, reached.ndim) * reached[..., -1:]
-        before = sum(expand_dims(reached, -2) < expand_dims(target, -1), -1, q.dtype)
-    place = lax.max(lax.full_like(before, 0), lax.min(before, end - 1 + 0 * before))
-    result = take_along_axis(ordered, converted(place, index), -1)
+        before = sum(expand_dims(reached, -2) < expand_dims(target, -1), -1, index)
+    end = converted(counts, index) - 1
+    place = lax.max(lax.full_like(before, 0), lax.min(before, end + 0 * before))
+    result = take_along_axis(ordered, place, -1)
     return where(expand_dims(unknown, -1), math.nan, result)
 
 
