@@ -60,7 +60,7 @@ def assert_same(actual: np.ndarray, expected: np.ndarray, message: str = "") -> 
         np.testing.assert_array_equal(actual, expected, message)
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("op", ROWS)
 def test_rewritten_program_means_the_same(op: str) -> None:
     for row, dtype in ROWS[op]:

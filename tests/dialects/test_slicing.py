@@ -10,7 +10,7 @@ import gnomon.numpy as gnp
 from gnomon import lax
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("target", ["cpu", "x86-64-v2", "x86-64-v4"])
 @pytest.mark.parametrize("shape", [(1,), (2, 1), (2, 2, 2, 1), (1, 3, 1)])
 def test_a_literal_is_sliced_with_strides_along_one_element(

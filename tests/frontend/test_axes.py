@@ -40,7 +40,7 @@ ITERABLES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("iterable", ITERABLES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_axes_in_any_iterable(name: str, iterable: str) -> None:

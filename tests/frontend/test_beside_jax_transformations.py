@@ -247,7 +247,7 @@ INSPECTIONS: dict[str, Any] = {
 }
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("nesting", ["jit of grad", "vmap of jit", "vmap of grad"])
 @pytest.mark.parametrize("case", INSPECTIONS)
 def test_inspected_functions_close_over_traced_values(case: str, nesting: str) -> None:
@@ -288,7 +288,7 @@ COMPILE_TIME: dict[str, Any] = {
 }
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("nesting", NESTINGS)
 @pytest.mark.parametrize("case", COMPILE_TIME)
 def test_traced_values_in_ensure_compile_time_eval(case: str, nesting: str) -> None:

@@ -58,7 +58,7 @@ def _described(pair: Pair) -> Any:
     return [(str(x.dtype), bool(x.weak_type), np.asarray(x, complex).tolist()) for x in leaves]
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", FORMS)
 def test_types_are_those_of_jax(form: str) -> None:
     pairs = sample(itertools.product(KINDS, KINDS), 34, form)

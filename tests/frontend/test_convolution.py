@@ -83,7 +83,7 @@ def close(ours: Any, theirs: Any, count: int) -> None:
     assert_trees_close(ours, theirs, max(4.0, math.sqrt(count)))
 
 
-@pytest.mark.sampled(0.22)
+@pytest.mark.sampled(0.44)
 @pytest.mark.parametrize("seed", range(9))
 def test_random_convolutions(seed: int) -> None:
     rng, lhs, rhs, kwargs = draw(seed)

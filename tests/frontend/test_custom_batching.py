@@ -64,7 +64,7 @@ def _transformed(library: Any, f: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", list(_transformed(gn, None)))
 def test_custom_vmap(case: str) -> None:
     ours: list[Any] = []

@@ -154,7 +154,7 @@ def check(family: Any, nestings: dict[str, Nesting]) -> None:
         close(nesting(OURS, ours), nesting(THEIRS, theirs) if error else expected)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
 def test_derivatives(family: Any) -> None:
     if family in (by_jvp, loop_in_rule, by_jvps):

@@ -290,7 +290,7 @@ def _combinations() -> Iterator[Any]:
             yield pytest.param(form, mode, marks=marks, id=f"{form}-{mode}")
 
 
-@pytest.mark.sampled(0.6)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("form", "mode"), [*_combinations()])
 def test_bodies_read_values_of_now(form: str, mode: str) -> None:
     for name, (function, change) in READS.items():

@@ -43,7 +43,7 @@ def calls(function: Callable[..., Any], x: Any) -> Iterator[Any]:
             yield axis, keepdims, type(error)
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_short_way_equals_the_general_way(

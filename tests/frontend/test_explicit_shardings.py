@@ -412,7 +412,7 @@ def _without_kinds(outcome: Any) -> Any:
     return [*map(_without_kinds, outcome)] if isinstance(outcome, list) else outcome
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_types_and_errors_are_those_of_jax(name: str) -> None:
     what, ours, theirs = COMPARISON.both(name)

@@ -131,7 +131,7 @@ def exported_of(fun: Any, texts: Any, dtype: Any, constraints: Any = ()) -> expo
     return export.export(gn.jit(fun))(*types)
 
 
-@pytest.mark.sampled(0.2)
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name, tmp_path, target="cpu") -> None:
     fun, texts, dtype = PROGRAMS[name]

@@ -380,7 +380,7 @@ def assert_alike(ours: Any, theirs: Any) -> None:
         assert ours == theirs
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_agree_with_jax(name) -> None:
     assert_alike(plain(PROGRAMS[name](gn)), plain(PROGRAMS[name](jax)))

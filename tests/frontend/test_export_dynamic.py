@@ -62,7 +62,7 @@ def test_programs_are_lowered(name: str) -> None:
         assert "?" in exported.mlir_module()
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in WITHOUT_FORM])
 def test_programs(name: str) -> None:
     make, texts = PROGRAMS[name]

@@ -132,7 +132,7 @@ def test_compiled_in_both_ways() -> None:
         assert_near(ours, evaluated, 32)  # sums of sixty products
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(211,), (3, 211), (2, 96, 100)])
 def test_of_real_numbers(shape: tuple[int, ...], dtype: str) -> None:

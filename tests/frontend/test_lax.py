@@ -46,7 +46,7 @@ DOMAIN = {"acosh": (1.0, 5.0), "atanh": (-0.95, 0.95), "asin": (-0.99, 0.99), "a
 
 
 # The shapes of results do not depend on dtypes, so one dtype is inferred at several shapes.
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_types(name: str) -> None:
     for dtype, shape in (*((d, (2, 3)) for d in DTYPES), ("float32", ()), ("complex64", (0, 2))):
@@ -54,7 +54,7 @@ def test_unary_types(name: str) -> None:
 
 
 # JAX must compile to compute values, so these are compared for some dtypes; types are for all.
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "bfloat16", "float32", "complex64"])
 def test_exact_unary(dtype: str) -> None:
     x = sample(dtype, (3, 4))
@@ -78,7 +78,7 @@ def test_transcendental(dtype: str) -> None:
 SCALARS = [1, 1.0, True, 0.5j, np.float32(2), np.int8(3), None, "a", [1.0]]
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_of_scalars(name: str) -> None:
     for value in SCALARS:
@@ -90,7 +90,7 @@ SHAPES = [((), ()), ((3, 4), (3, 4)), ((), (4,)), ((1, 4), (3, 1)), ((0,), (0,))
 
 
 # As for one operand; bitwise functions take no floats, and have the types of others.
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", BINARY.split())
 def test_binary_types(name: str) -> None:
     cases = [*((d, SHAPES[1]) for d in DTYPES), *(("float32", s) for s in SHAPES)]
@@ -100,7 +100,7 @@ def test_binary_types(name: str) -> None:
             check_types(getattr(glax, name), getattr(jlax, name), *args)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "bfloat16", "float32", "complex64"])
 def test_binary(dtype: str) -> None:
     with checks_in_one_program() as check:
@@ -140,7 +140,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", BINARY.split())
 def test_binary_of_mixed_arguments(name: str) -> None:
     for pair in PAIRS:
@@ -158,7 +158,7 @@ def test_pow_takes_integer_exponents() -> None:
     check(glax.pow, jlax.pow, n, x)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "bfloat16", "float32", "complex64"])
 def test_integer_pow(dtype: str) -> None:
     with checks_in_one_program() as check:
@@ -226,7 +226,7 @@ def _check_selections(check: Callable[..., None]) -> None:
 CONVERT = DTYPES
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("old", CONVERT)
 def test_convert_element_type(old: str) -> None:
     x = sample(old, (10,), low=-100, high=100)
@@ -238,7 +238,7 @@ def test_convert_element_type(old: str) -> None:
             check(glax.convert_element_type, jlax.convert_element_type, x, new)
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("value", [1, 1.5, True, 2**40, 2**100, 1j, np.float64(1.7), [1, 2]])
 @pytest.mark.parametrize(
     "new", [int, float, bool, np.float32, "bfloat16", None, np.float64, "nonsense"]
@@ -249,7 +249,7 @@ def test_convert_element_type_of_scalars(value: Any, new: Any) -> None:
     check_types(glax.convert_element_type, jlax.convert_element_type, value, new)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("old", ["int8", "uint16", "bfloat16", "uint32", "float32"])
 def test_bitcast_convert_type(old: str) -> None:
     with checks_in_one_program() as check:
@@ -557,7 +557,7 @@ def test_arg_reductions() -> None:
 CUMULATIVE = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", ["int8", "uint32", "float16", "bfloat16", "float32", "complex64"])
 def test_cumulative(dtype: str) -> None:
     x = sample(dtype, (3, 4))
@@ -623,7 +623,7 @@ DOT_DTYPES = ["bool", "int8", "int32", "uint8", "float16", "bfloat16", "float32"
 F = jnp.arange(6.0).reshape(2, 3)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("dtype", DOT_DTYPES)
 def test_dot(dtype: str) -> None:
     v, m, t = sample(dtype, (4,)), sample(dtype, (4, 3), 1), sample(dtype, (3, 4))
@@ -688,7 +688,7 @@ def test_argmax_says_that_its_dtype_is_too_narrow() -> None:
     assert glax.argmax(np.arange(128), 0, np.int8) == 127
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("right", ["float32", "bfloat16", "int8", "int32", "float16", "complex64"])
 @pytest.mark.parametrize("left", ["float32", "bfloat16", "int8", "uint8", "complex64"])
 @pytest.mark.parametrize("preferred", [None, "float32", "int32"])
@@ -738,7 +738,7 @@ def _scatter(
     return getattr(module, name)(x, rows, new, module.ScatterDimensionNumbers(*numbers), **kwargs)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     ("mode", "dtype"),
     [*((m, "float32") for m in (None, "clip", "fill", "wrap"))]
@@ -778,7 +778,7 @@ def test_gather_fill_value() -> None:
         )
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     ("mode", "dtype"),
     [*((m, "float32") for m in (None, "clip", "drop"))]
@@ -891,7 +891,7 @@ def test_structural_functions_are_traced(name: str, args: Any) -> None:
         _traced(name, args)
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_functions_are_traced(name: str) -> None:
     for dtype in ("int32", "float32", "bfloat16", "complex64"):
@@ -901,7 +901,7 @@ def test_unary_functions_are_traced(name: str) -> None:
             _traced(name, (x,))
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", BINARY.split())
 def test_binary_functions_are_traced(name: str) -> None:
     for dtype in ("int32", "float32"):

@@ -114,7 +114,7 @@ lib.pmap(lambda v: 2 * v)(more)
 COMPARISON = Comparison({name: _BEFORE + program for name, program in PROGRAMS.items()})
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_jax(name: str) -> None:
     COMPARISON.check_equal(name)

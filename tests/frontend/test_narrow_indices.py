@@ -124,7 +124,7 @@ def assert_same(narrow: Any, wide: Any) -> None:
     np.testing.assert_array_equal(np.asarray(narrow).astype(wide.dtype), np.asarray(wide))
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("case", CASES)
 def test_narrow_indices_are_those_of_int32(case: str) -> None:
     x, narrow, wide = operands(case)
@@ -134,7 +134,7 @@ def test_narrow_indices_are_those_of_int32(case: str) -> None:
         assert_same(run_staged(f, x, narrow), run_staged(f, x, wide))
 
 
-@pytest.mark.sampled(0.34)
+@pytest.mark.sampled(0.68)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("part", [pytest.param(n, marks=pytest.mark.slow) for n in range(6)])
 def test_narrow_indices_in_compiled_programs(case: str, part: int) -> None:

@@ -70,7 +70,7 @@ def _value(x: Any, coefficients: Any) -> Any:
     return sum(c * x**k for k, c in enumerate(coefficients))
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 9, 20])
 @pytest.mark.parametrize("unroll", [None, 1])
 def test_polynomials_and_their_derivatives(count: int, unroll: int | None) -> None:

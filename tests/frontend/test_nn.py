@@ -66,7 +66,7 @@ def test_activation_values() -> None:
             check(getattr(gnn, name), getattr(jnn, name), x, ulps=8)
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activation_types(name: str) -> None:
     ours, theirs = getattr(gnn, name), getattr(jnn, name)

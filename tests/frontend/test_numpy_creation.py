@@ -175,7 +175,7 @@ FILLED: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 # The ids have no arguments, because the text of a function has its address.
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("case", FILLED, ids=lambda c: f"{c[0]}")
 def test_filled(case: tuple[str, tuple[Any, ...], dict[str, Any]]) -> None:
     name, args, kwargs = case

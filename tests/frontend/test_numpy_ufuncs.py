@@ -72,7 +72,7 @@ SKIPPED = {
 }
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_types(name: str) -> None:
     for dtype in DTYPES:
@@ -89,7 +89,7 @@ def test_unary_types(name: str) -> None:
 SCALARS = [1, 1.0, True, 0.5j, np.float32(2), np.int8(3), np.arange(3), None, "a", [1.0], (1, 2)]
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("name", (EXACT_UNARY + " " + TRANSCENDENTAL).split())
 def test_unary_of_scalars(name: str) -> None:
     # JAX's log2 of a weakly typed number is weakly typed since 0.12.
@@ -124,7 +124,7 @@ def test_transcendental() -> None:
 SHAPES = [((3, 4), (3, 4)), ((), (4,)), ((1, 4), (3, 1)), ((2,), (0, 1))]
 
 
-@pytest.mark.sampled(0.1)
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("name", (EXACT_BINARY + " " + INEXACT_BINARY).split())
 def test_binary_types(name: str) -> None:
     ours, theirs = getattr(gnp, name), getattr(jnp, name)
@@ -141,7 +141,7 @@ def test_binary_types(name: str) -> None:
         check_types(ours, theirs, sample("int32", left_shape), sample("int32", right_shape))
 
 
-@pytest.mark.sampled(0.1)
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("name", (EXACT_BINARY + " " + INEXACT_BINARY).split())
 def test_binary_with_scalars(name: str) -> None:
     ours, theirs = getattr(gnp, name), getattr(jnp, name)

@@ -49,7 +49,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", [*BINARY.split(), "divmod"])
 def test_binary_types(name: str) -> None:
     function = _operator(name)

@@ -86,7 +86,7 @@ FUNCTIONS: dict[str, Callable[[], Any]] = {
 X = np.arange(3, dtype=np.float32)
 
 
-@pytest.mark.sampled(0.2)
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("kind", FUNCTIONS)
 @pytest.mark.parametrize("first", ["function", "wrapper"])
 def test_wrappers_run_themselves(kind: str, first: str) -> None:

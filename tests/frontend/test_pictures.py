@@ -110,7 +110,7 @@ out = [inspected(mapped, x), inspected(lambda of: lib.jit(mapped(of)), x)]
 COMPARISON = Comparison({name: _BEFORE + program for name, program in PROGRAMS.items()})
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_jax(name: str) -> None:
     COMPARISON.check_equal(name)

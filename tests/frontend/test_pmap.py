@@ -74,7 +74,7 @@ COMPARISON = Comparison(
 )
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("name", VALUES)
 def test_equals_jax(name: str) -> None:
     assert COMPARISON.check_near(name, 16) == ("error" if name in REFUSED else "value")

@@ -117,7 +117,7 @@ _SCALES = {
 }
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("case", list(_SCALES))
 def test_scaled_dot(case: str) -> None:
     lhs, rhs, scales = _SCALES[case]

@@ -32,7 +32,7 @@ def _compare(ours: Any, theirs: Any) -> None:
         np.testing.assert_array_equal(_words(a), _words(b))
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("name", GENERATORS)
 def test_bits_and_new_keys(name: str) -> None:
     def drawn(r: Any, vmap: Any) -> Any:

@@ -192,7 +192,7 @@ GAUSS: list[tuple[float, ...]] = [
 ]
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("name", "table", "lost"),

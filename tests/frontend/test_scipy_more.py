@@ -237,7 +237,7 @@ def test_interpolation_on_grids() -> None:
         interpolate.RegularGridInterpolator((*grid, grid[0]), values[..., 0])
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("mode", ["constant", "nearest", "mirror", "wrap", "reflect"])
 def test_map_coordinates(mode: str) -> None:
     places = [jnp.array([0.5, 1.5, -1.0, 3.0, -3.2]), jnp.array([1.5, 2.5, 0.0, 5.0, -7.7])]

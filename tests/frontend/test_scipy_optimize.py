@@ -42,7 +42,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.sampled(0.2)
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -163,7 +163,7 @@ COMPARISON = Comparison(
 )
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", VALUES)
 def test_equals_jax(name: str) -> None:
     assert COMPARISON.check_near(name, 16) == "value"
@@ -210,7 +210,7 @@ def _mapped(f: Any, in_specs: Any, out_specs: Any, **kwargs: Any) -> Any:
 V = np.linspace(-1.0, 2.0, 8, dtype=np.float32)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", [None, "sequential", "expand_dims", "broadcast_all"])
 def test_each_device_calls_python_with_its_shard(method: Any) -> None:
     shapes = []

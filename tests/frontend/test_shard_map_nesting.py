@@ -143,7 +143,7 @@ def _check(found: tuple[str, Any], expected: tuple[str, Any]) -> None:
         assert_near(a, b, 64, scale=max(1.0, float(np.abs(b).max(initial=0))))
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize(
     "name",
     [

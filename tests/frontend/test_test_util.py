@@ -13,7 +13,7 @@ from gnomon.test_util import check_grads, check_jvp, check_vjp
 X = np.array([0.3, -1.2, 2.0], np.float32)
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("modes", ["fwd", "rev", ("fwd", "rev"), ["rev"]])
 @pytest.mark.parametrize(
     ("f", "args"),

@@ -126,7 +126,7 @@ def test_threads_share_a_program(make: Callable[[], Callable[[], Any]]) -> None:
         check_in_threads(make(), SHARED[make], times=4)
 
 
-@pytest.mark.sampled(0.34)
+@pytest.mark.sampled(0.68)
 @pytest.mark.parametrize("make", [vjp, branch, loop], ids=lambda make: make.__name__)
 def test_threads_share_a_program_that_is_searched(make: Callable[[], Callable[[], Any]]) -> None:
     """After the first inspection and the first constraint, programs are searched for others."""
@@ -136,7 +136,7 @@ def test_threads_share_a_program_that_is_searched(make: Callable[[], Callable[[]
     test_threads_share_a_program(make)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [0, 1, 1000, 100_000])
 def test_threads_share_an_argument(size: int) -> None:
     """Its buffer is made by the first call that takes it."""
@@ -147,7 +147,7 @@ def test_threads_share_an_argument(size: int) -> None:
         check_in_threads(lambda x=x: double(x), np.full(size, 2.0 * number))
 
 
-@pytest.mark.sampled(0.34)
+@pytest.mark.sampled(0.68)
 @pytest.mark.parametrize("size", [0, 1000, 1_000_000])
 def test_threads_share_a_result(size: int) -> None:
     """It is read while a program, which all of them wait for, may still compute it."""
@@ -157,7 +157,7 @@ def test_threads_share_a_result(size: int) -> None:
         check_in_threads(lambda x=x: x, np.full(size, 2.0 * number))
 
 
-@pytest.mark.sampled(0.34)
+@pytest.mark.sampled(0.68)
 @pytest.mark.vulkan
 @pytest.mark.parametrize("size", [0, 1000, 1_000_000])
 def test_threads_share_an_array_on_a_device(size: int) -> None:

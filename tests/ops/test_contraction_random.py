@@ -99,7 +99,7 @@ def assert_same(actual: np.ndarray, expected: Any) -> None:
     assert_near(actual, expected, 8, scale=1.0)
 
 
-@pytest.mark.sampled(0.17)
+@pytest.mark.sampled(0.34)
 @pytest.mark.parametrize("seed", range(24))
 def test_derivatives_are_jax(seed: int) -> None:
     with jax.enable_x64(True):
@@ -119,7 +119,7 @@ def test_derivatives_are_jax(seed: int) -> None:
             assert_same(found, expected)
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("seed", range(24))
 def test_batching_is_jax(seed: int) -> None:
     with jax.enable_x64(True):
@@ -148,7 +148,7 @@ def test_batching_is_jax(seed: int) -> None:
         assert_same(actual, expected)
 
 
-@pytest.mark.sampled(0.34)
+@pytest.mark.sampled(0.68)
 @pytest.mark.parametrize("equation", ["i,i->", "bi,bi->b", "ij,jk->ik"])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_infinite_complex_products_are_not_nan(equation: str, dtype: type) -> None:

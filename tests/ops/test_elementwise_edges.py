@@ -127,7 +127,7 @@ def _cases() -> list[Any]:
     return sorted(pairs)
 
 
-@pytest.mark.sampled(0.12)
+@pytest.mark.sampled(0.24)
 @pytest.mark.parametrize(("op", "name"), _cases())
 def test_values_are_those_of_jax(op: str, name: str) -> None:
     dtype = DTYPES[name]
@@ -223,7 +223,7 @@ _DIFFERENTIABLE = [
 ]
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("op", _DIFFERENTIABLE)
 def test_derivatives_are_those_of_jax(op: str) -> None:
     arrays = operands(op, DTYPES["f32"])

@@ -110,7 +110,7 @@ def _cases(op: str) -> list[Case]:
     ]
 
 
-@pytest.mark.sampled(0.2)
+@pytest.mark.sampled(0.4)
 @pytest.mark.parametrize("op", sorted({row.op for row in ROWS}))
 def test_interpreted_equals_evaluated(op: str) -> None:
     cases = _cases(op)

@@ -218,7 +218,7 @@ def test_evaluation_is_the_definition(op: str, seed: int) -> None:
         np.testing.assert_array_equal(array, copy)
 
 
-@pytest.mark.sampled(0.4)
+@pytest.mark.sampled(0.8)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("op", OPS)
 def test_evaluation_is_jax(op: str, seed: int) -> None:

@@ -44,7 +44,7 @@ def test_ties_of_extrema_share_equally(op: str, function: str) -> None:
     np.testing.assert_array_equal(gradient(op, TIES, seed, axes=(0,)), expected)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("op", ["cummax", "cummin"])
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def _assert_derivative(actual: Any, expected: Any, message: str) -> None:
     assert_near(actual, expected, DIFFERENCES, scale=1.0, message=message)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("op", ops_of(DIFFERENTIABLE))
 def test_jvp_equals_finite_differences(op: str) -> None:
     check_each(_jvp_equals_finite_differences, cases_of(op, DIFFERENTIABLE, wide=True))
@@ -250,7 +250,7 @@ def _vjp(program: Program, types: list[TensorType], wrt: list[int]) -> tuple[str
     return name, outputs
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("op", ops_of(REVERSIBLE))
 def test_transpose_identity(op: str) -> None:
     check_each(_transpose_identity, cases_of(op, REVERSIBLE, wide=True))
@@ -280,7 +280,7 @@ def _transpose_identity(row: Row, dtype: np.dtype) -> None:
     assert_near(left, right, 64, scale=max(1.0, size))
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("op", ops_of(REVERSIBLE))
 def test_second_order(op: str) -> None:
     check_each(_second_order, cases_of(op, REVERSIBLE, wide=True))
@@ -337,7 +337,7 @@ def sampled_cases_of(op: str) -> Iterator[tuple[Row, str]]:
             yield from ((row, name) for name in sample(dtypes_of(row), 1, row.id))
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("op", ops_of(BATCHED))
 def test_vmap_equals_a_loop(op: str) -> None:
     check_each(_vmap_equals_a_loop, sampled_cases_of(op))

@@ -102,7 +102,7 @@ def test_eigenvalues_of_general_matrices(dtype: Any, batch: tuple[int, ...], bel
     assert_close(real_only @ vectors, vectors * values[..., None, :].astype(vectors.dtype), 1e5)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize("shape", [(44, 44), (60, 44), (44, 60), (500, 5), (5, 500), (43, 45)])
 @pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -47,7 +47,7 @@ def test_evaluated_functions(function: Function, dtype: str) -> None:
     check(function, dtype, "eager", FEW // 4 if function.costly else FEW)
 
 
-@pytest.mark.sampled(0.12)
+@pytest.mark.sampled(0.24)
 @pytest.mark.parametrize("way", [w for w in WAYS if w not in ("eager", "cpu")])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=_name)
 def test_functions_as_they_are_written_for_other_targets(function: Function, way: str) -> None:

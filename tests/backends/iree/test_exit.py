@@ -45,7 +45,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("ending", sorted(ENDINGS))
 def test_the_end_is_silent(ending: str) -> None:
     code, status, last = ENDINGS[ending]

@@ -167,7 +167,7 @@ def test_an_executable_from_a_file_has_the_counts() -> None:
     assert executable.memory_analysis().temp_size_in_bytes >= WHOLE
 
 
-@pytest.mark.sampled(0.05)
+@pytest.mark.sampled(0.1)
 @pytest.mark.parametrize("target", target_names())
 def test_every_target_reports(target: str) -> None:
     lowered = gn.jit(lambda x: (x @ gnp.sin(x)).sum(0)).lower(X)

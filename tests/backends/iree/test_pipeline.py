@@ -36,7 +36,7 @@ def texts() -> dict[str, str]:
     return {n: gn.jit(f).lower(ROW).as_text("gnomon") for n, f in PROGRAMS.items()}
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_tool_prints_the_input_of_the_compiler(

@@ -78,7 +78,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_do_not_depend_on_what_was_in_memory(name: str) -> None:
     """Results and temporary values, some of which kernels write in parts."""

@@ -111,7 +111,7 @@ def check_code(name: str, files: list[bytes]) -> None:
             assert b"#include <metal_stdlib>" in file
 
 
-@pytest.mark.sampled(0.15)
+@pytest.mark.sampled(0.3)
 @pytest.mark.parametrize(
     "name",
     [

@@ -159,7 +159,7 @@ def platform(backend: PjrtBackend) -> Iterator[None]:
     platforms.unregister("xla_cpu")
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str) -> None:
     function, arguments = PROGRAMS[name]

@@ -87,7 +87,7 @@ def test_ops_that_are_not_supported() -> None:
         compiled(gnp.linalg.eig, x)
 
 
-@pytest.mark.sampled(0.1)
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("target", ["tpu:v5e:2x2", "tpu:v6e"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str, target: str) -> None:

@@ -29,7 +29,7 @@ def _check(f: Any, xs: tuple[Any, ...]) -> None:
         np.testing.assert_allclose(found, value, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.sampled(0.08)
+@pytest.mark.sampled(0.16)
 @pytest.mark.parametrize("kept", ["all", "some", "none"])
 @pytest.mark.parametrize("size", [1, 8, 100])
 @pytest.mark.parametrize("steps", STEPS)

@@ -124,7 +124,7 @@ def test_all_elements_of_sizes_below_the_least(monkeypatch: pytest.MonkeyPatch) 
 LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "znver5", "sapphirerapids"]
 
 
-@pytest.mark.sampled(0.1)
+@pytest.mark.sampled(0.2)
 @pytest.mark.parametrize("target", [*LEVELS, "aarch64-linux", "riscv64-linux", "wasm32"])
 def test_processors(target: str) -> None:
     def function(*arrays: Any) -> Any:

@@ -115,7 +115,7 @@ LAYOUTS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [f32, f64])
 def test_layouts(all_sizes: None, dtype: Any) -> None:
     operands = [
@@ -272,7 +272,7 @@ def test_operands_of_16_bits_are_converted(all_sizes: None, dtype: Any) -> None:
     assert_near(found, (a.T.astype(f32) @ b.astype(f32)).astype(dtype), 1)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sizes", [(600, 40, 1100), (3, 1100, 600), (530, 1030, 5), (1, 7, 513)])
 def test_operands_of_bfloat16_in_parts(all_sizes: None, sizes: Any) -> None:
     """More rows, columns and terms than are converted at once."""

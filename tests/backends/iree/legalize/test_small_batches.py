@@ -88,7 +88,7 @@ def test_gradients() -> None:
     _check(gradient, a, b, solved=4)
 
 
-@pytest.mark.sampled(0.25)
+@pytest.mark.sampled(0.5)
 @pytest.mark.parametrize(
     ("batch", "n", "called"), [(16, 8, False), (17, 8, False), (128, 8, False), (129, 8, True)]
 )

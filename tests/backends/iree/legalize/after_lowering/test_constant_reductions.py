@@ -149,14 +149,14 @@ def _pairs_of(dtype: str, start: int = 0, step: int = 1) -> list[tuple[str, str]
     return list(itertools.product(*_table(dtype)))[start::step]
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize(("dtype", "n"), [("float32", 10), ("int32", 33), ("uint8", 5)])
 def test_sums_and_products(dtype: str, n: int) -> None:
     producers, _ = _table(dtype)
     _check(dtype, n, [(p, r) for p in producers for r in ("sum", "prod")])
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("target", LEVELS)
 def test_levels_of_processors(target: str) -> None:
     _check("float32", 17, [("negated", "sums of rows"), ("chosen", "pairs")], target)

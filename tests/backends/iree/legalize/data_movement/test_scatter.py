@@ -88,7 +88,7 @@ def test_random_dimension_numbers(op: str, dtype: str) -> None:
     assert not wrong, [cases[n] for n in wrong]
 
 
-@pytest.mark.sampled(0.3)
+@pytest.mark.sampled(0.6)
 @pytest.mark.parametrize("op", OPS)
 def test_other_dtypes(op: str) -> None:
     dtypes = ["?", "i2", "u8", "f2", "c8"]

@@ -136,7 +136,7 @@ def test_other_dtypes_are_rounded_to_bfloat16() -> None:
             np.testing.assert_array_equal(np.asarray(actual), expected[part], f"{dtype}, {part}")
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v4", "sapphirerapids", "aarch64-linux"])
 def test_conversions_compile_for_other_machines(target: str) -> None:
     lowered = gn.jit(lambda x, i: back_and_forth(x[i] * 2, "bfloat16")).lower(

@@ -82,7 +82,7 @@ def assert_same(actual: np.ndarray, expected: np.ndarray, ulps: float, name: str
     assert not bad.any(), f"{name}: got {a[bad]}, expected {e[bad]}"
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_edges(dtype: np.dtype) -> None:
     x, y = pairs(dtype)
@@ -163,7 +163,7 @@ def test_circular_functions_of_every_size() -> None:
         assert_same(a, e.astype(np.float32), 1.0, name)
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("source", FLOATS, ids=str)
 def test_floats_to_integers(source: np.dtype) -> None:
     powers = [2.0**p + d for p in (7, 8, 15, 16, 31, 32, 63, 64) for d in (-1, 0, 1)]

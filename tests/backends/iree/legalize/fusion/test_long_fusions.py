@@ -98,7 +98,7 @@ def largest_kernel(function: Callable[[Any], Any], argument: Any) -> int:
     return max(Counter(whole(name) for name in kernel).values())
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_kernels_are_bounded(program: str) -> None:
     build, n = PROGRAMS[program]
