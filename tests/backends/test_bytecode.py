@@ -79,7 +79,7 @@ def test_intact_bytecode_is_read(form: str) -> None:
     assert str(read_bytecode(written(form))) == str(program())
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMS)
 def test_damaged_bytecode_is_refused_by_every_reader(

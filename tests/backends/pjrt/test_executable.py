@@ -296,7 +296,7 @@ def _run(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.sampled(0.5)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rows", [700, 2500])
 def test_a_process_ends_silently_with_everything_alive(rows: int, tmp_path: Path) -> None:
     """A product of 2500 rows is usually still in progress."""
