@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import minutes, sample
+from tests import minutes, sample, xla
 
 # A fresh cache, so that no test passes because of an older compiler's output on disk. The variable
 # is set before gnomon is imported, and inherited by pytest-xdist workers and subprocesses.
@@ -30,11 +30,7 @@ os.environ.setdefault("GNOMON_TRACEBACK_FILTERING", "off")
 # The oracle runs on the CPU even if the machine has other devices.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-# The oracle's programs run once, and LLVM's optimizations take a third of their compilation. Other
-# tests have the other cores.
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-)
+xla.configure()
 
 # Examples that compile vary in duration, so there is no deadline. CI always runs the same examples.
 settings.register_profile(
@@ -95,10 +91,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Excludes the collected tests from garbage collection, which would walk them every time."""
     gc.collect()
     gc.freeze()
+    if session.items and not session.config.option.collectonly:
+        xla.start()
+
+
+@pytest.fixture
+def _no_garbage_collection() -> Iterator[None]:
+    """For tests that read the whole source: their syntax trees are many objects without cycles."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def pytest_runtest_logfinish() -> None:

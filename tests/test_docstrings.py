@@ -99,6 +99,7 @@ def _fits(section: str, line: str, names: set[str] | None, begins: bool) -> bool
     return True
 
 
+@pytest.mark.usefixtures("_no_garbage_collection")
 def test_sections_of_docstrings_keep_their_layout() -> None:
     found = {place: list(misplaced(text, parameters(node))) for place, node, text in documented()}
     assert {place: lines for place, lines in found.items() if lines} == {}

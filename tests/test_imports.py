@@ -191,6 +191,7 @@ def test_every_room_of_the_frontend_has_its_rank() -> None:
     assert {room for module in FILES if (room := room_of(module))} == set(ROOMS)
 
 
+@pytest.mark.usefixtures("_no_garbage_collection")
 def test_imports_run_one_way() -> None:
     found = [
         complaint

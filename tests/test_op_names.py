@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from gnomon.dialects.contract import REGISTRY
 from gnomon.dialects.raising import RULES
 
@@ -187,6 +189,7 @@ def found() -> set[str]:
     }
 
 
+@pytest.mark.usefixtures("_no_garbage_collection")
 def test_the_tables_of_op_names() -> None:
     """A new table of op names fails: declare a trait, or a rule, in the room of the op.
 

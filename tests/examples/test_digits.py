@@ -62,6 +62,7 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.slow
 @needs_sklearn
 def test_a_terminal_sees_each_epoch_on_one_line(
     digits: ModuleType, monkeypatch: pytest.MonkeyPatch

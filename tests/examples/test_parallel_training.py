@@ -58,7 +58,8 @@ def test_twenty_steps_agree_with_one_device(
     np.testing.assert_allclose(found, expected, rtol=512 * np.finfo(np.float32).eps)
 
 
-@pytest.mark.sampled(0.13)
+@pytest.mark.slow
+@pytest.mark.sampled(0.25)
 @pytest.mark.parametrize("way", WAYS)
 def test_the_gradient_agrees_with_one_device(
     way: str, example: ModuleType, mesh: Any, whole: Any

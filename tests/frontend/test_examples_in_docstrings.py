@@ -33,6 +33,7 @@ PACKAGES: tuple[ModuleType, ...] = (
 MODULES = {name for name, path in FILES.items() if ">>> " in path.read_text(encoding="utf-8")}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_examples(name: str) -> None:
     module = importlib.import_module(name)

@@ -42,6 +42,7 @@ def check(function: Function, dtype: str, way: str, count: int) -> None:
     assert error.units <= function.bound(dtype, way), error
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("function", "dtype"), ROWS)
 def test_evaluated_functions(function: Function, dtype: str) -> None:
     check(function, dtype, "eager", FEW // 4 if function.costly else FEW)

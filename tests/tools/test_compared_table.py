@@ -25,6 +25,7 @@ from tests.tools.compared_table import (
 )
 
 
+@pytest.mark.slow
 def test_differences_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong value, a wrong type and an error are reported; correct results are not."""
     theirs, ours = JAX.namespace["gnp"], GNOMON.namespace["gnp"]

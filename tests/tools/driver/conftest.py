@@ -58,9 +58,14 @@ def nothing():
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    path = tmp_path / "driver_model.py"
+    yield from model_in(tmp_path, monkeypatch)
+
+
+def model_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file in a folder, which is the current one until the iterator goes on."""
+    path = folder / "driver_model.py"
     path.write_text(MODEL)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     yield Path("driver_model.py")

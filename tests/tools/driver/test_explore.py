@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import shutil
@@ -15,8 +17,8 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon.tools.driver import main
+from tests.tools.driver.conftest import MODEL, model_in
 
-Capture = pytest.CaptureFixture[str]
 _VOID = {"meta", "link", "br", "img", "input"}
 
 
@@ -52,11 +54,21 @@ class Page(HTMLParser):
         return json.loads(self.texts["script"][0])
 
 
-@pytest.fixture
-def page(model: Path, capsys: Capture) -> Page:
-    assert main(["explore", f"{model}:loss", "--grad", "-o", "page.html"]) == 0
-    assert "page.html: ops by stage: Traced " in capsys.readouterr().err
-    return Page(Path("page.html").read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the model's loss, with the model beside it."""
+    folder = tmp_path_factory.mktemp("explored")
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(said):
+        for model in model_in(folder, patch):
+            assert main(["explore", f"{model}:loss", "--grad", "-o", "page.html"]) == 0
+    assert "page.html: ops by stage: Traced " in said.getvalue()
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def page(file: Path) -> Page:
+    return Page(file.read_text(encoding="utf-8"))
 
 
 def test_the_page_is_self_contained(page: Page) -> None:
@@ -71,12 +83,12 @@ def test_the_page_is_self_contained(page: Page) -> None:
     assert page.texts["title"] == ["loss"]
 
 
-def test_every_stage_is_linked_with_the_source(page: Page, model: Path) -> None:
+def test_every_stage_is_linked_with_the_source(page: Page) -> None:
     data = page.data
-    (file,) = data["files"]
-    assert file["lines"] == model.read_text().splitlines()
-    predict = next(i for i, line in enumerate(file["lines"], 1) if "tanh" in line)
-    mean = next(i for i, line in enumerate(file["lines"], 1) if "gnp.mean" in line)
+    (source,) = data["files"]
+    assert source["lines"] == MODEL.splitlines()
+    predict = next(i for i, line in enumerate(source["lines"], 1) if "tanh" in line)
+    mean = next(i for i, line in enumerate(source["lines"], 1) if "gnp.mean" in line)
     stages = {stage["name"]: stage for stage in data["stages"]}
     names = ["traced", "expanded", "legalized", "stablehlo", "kernels", "assembly"]
     assert list(stages) == names
@@ -127,9 +139,9 @@ def test_the_source_cannot_end_the_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
-def test_clicks_mark_lines_and_operations(page: Page) -> None:
+def test_clicks_mark_lines_and_operations(file: Path) -> None:
     program = Path(__file__).with_name("explorer_in_node.js")
-    command = ["node", str(program), "page.html"]
+    command = ["node", str(program), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     titles = [tab.partition(" (")[0] for tab in found["tabs"]]

@@ -392,6 +392,7 @@ def test_small_values_of_igammac_are_known() -> None:
     assert known_difference(tested, failure)
 
 
+@pytest.mark.slow
 def test_the_dtype_of_one_angle_is_known() -> None:
     pytest.importorskip("jax")
     tested = program("{x}[0].astype('float16')", "gnp.angle({x})")
@@ -436,6 +437,7 @@ def test_special_operands_are_known_only_where_the_others_agree(
     assert not known_difference(tested, failure)
 
 
+@pytest.mark.slow
 def test_infinite_transforms_are_known_only_where_they_explain_all() -> None:
     failure = Failure("values", "nan instead of inf at (0,), 1 of 8 wrong")
     # Nothing but the transform of infinite numbers differs.

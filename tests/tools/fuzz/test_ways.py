@@ -80,6 +80,7 @@ def test_chosen_thresholds_are_left_alone() -> None:
     assert after == [t.nowhere for t in THRESHOLDS]
 
 
+@pytest.mark.slow
 def test_scripts_move_the_thresholds() -> None:
     failure = Failure("values", "1.0 instead of 2.0 at (0,)")
     script = reproducer(program("gnp.sin({x})"), failure, Ways.EVERYWHERE)
