@@ -80,9 +80,9 @@ def decoded(keys: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(keys < 0, keys ^ np.iinfo(keys.dtype).max, keys).view(dtype)
 
 
-def _by_keys(operation: Callable[[np.ndarray], Any], result: Any, x: np.ndarray) -> Any:
-    """Replace zeros among the results of an operation by those of its `ordered` operand."""
-    zeros = decoded(np.asarray(operation(ordered(x))), x.dtype)
+def _by_keys(operation: Callable[..., Any], result: Any, *operands: np.ndarray) -> Any:
+    """Replace zeros among the results of an operation by those of its `ordered` operands."""
+    zeros = decoded(np.asarray(operation(*map(ordered, operands))), operands[0].dtype)
     return np.where(result == 0, zeros, result)
 
 
@@ -132,8 +132,7 @@ def _of_zeros(select: np.ufunc, x: Any, y: Any, result: np.ndarray) -> np.ndarra
     # Zeros of one sign are the same, whichever NumPy chose.
     if not (has_negative_zero(x) or has_negative_zero(y)):
         return result
-    zeros = decoded(np.asarray(select(ordered(x), ordered(y))), result.dtype)
-    return np.where(result == 0, zeros, result)
+    return np.asarray(_by_keys(select, result, x, y))
 
 
 def _has_no_zeros(result: np.ndarray) -> bool:

@@ -215,6 +215,22 @@ from gnomon.numpy._polynomials import (
     polyval,
     roots,
 )
+from gnomon.numpy._predicates import (
+    allclose,
+    array_equal,
+    array_equiv,
+    isclose,
+    iscomplex,
+    iscomplexobj,
+    isfinite,
+    isinf,
+    isnan,
+    isneginf,
+    isposinf,
+    isreal,
+    isrealobj,
+    isscalar,
+)
 from gnomon.numpy._ranges import arange, geomspace, indices, linspace, logspace, meshgrid, vander
 from gnomon.numpy._reductions import (
     all,
@@ -263,25 +279,11 @@ from gnomon.numpy._scalar_types import (
     uint64,
 )
 from gnomon.numpy._selection import (
-    allclose,
     argwhere,
-    array_equal,
-    array_equiv,
     clip,
     flatnonzero,
     fmax,
     fmin,
-    isclose,
-    iscomplex,
-    iscomplexobj,
-    isfinite,
-    isinf,
-    isnan,
-    isneginf,
-    isposinf,
-    isreal,
-    isrealobj,
-    isscalar,
     nan_to_num,
     nonzero,
     select,

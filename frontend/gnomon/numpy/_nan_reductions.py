@@ -16,13 +16,13 @@ from gnomon.numpy._accumulations import cumprod, cumsum
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._manipulation import broadcast_to
 from gnomon.numpy._moments import mean, var
+from gnomon.numpy._predicates import isnan
 from gnomon.numpy._reductions import Axis, argmax, argmin, extreme_identity, mask_of, no_out, prod
 from gnomon.numpy._reductions import all as all_
 from gnomon.numpy._reductions import any as any_
 from gnomon.numpy._reductions import max as max_
 from gnomon.numpy._reductions import min as min_
 from gnomon.numpy._reductions import sum as sum_
-from gnomon.numpy._selection import isnan
 from gnomon.numpy._selection import where as where_
 
 __all__ = [

@@ -18,8 +18,9 @@ from gnomon.lax._creation import converted
 from gnomon.numpy._accumulations import cumsum
 from gnomon.numpy._arguments import as_array, axis_tuple, promoted
 from gnomon.numpy._manipulation import expand_dims, moveaxis, ravel, reshape
+from gnomon.numpy._predicates import isnan
 from gnomon.numpy._reductions import any, sum
-from gnomon.numpy._selection import isnan, where
+from gnomon.numpy._selection import where
 from gnomon.numpy._taking import take_along_axis
 
 Axis = int | tuple[int, ...] | None

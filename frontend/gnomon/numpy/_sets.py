@@ -25,9 +25,10 @@ from gnomon.numpy._accumulations import cumsum, diff
 from gnomon.numpy._arguments import as_array, promoted
 from gnomon.numpy._joining import append, concatenate
 from gnomon.numpy._manipulation import moveaxis, ravel
+from gnomon.numpy._predicates import isnan
 from gnomon.numpy._ranges import arange
 from gnomon.numpy._reductions import any
-from gnomon.numpy._selection import isnan, nonzero, where
+from gnomon.numpy._selection import nonzero, where
 from gnomon.numpy._sorting import argsort, method_for, searchsorted, sort
 
 

@@ -313,6 +313,11 @@ def _start(a: Array, v: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     return lax.full(v.shape, 0, dtype), lax.full(v.shape, a.shape[0], dtype)
 
 
+def position_dtype(size: int) -> np.dtype[Any]:
+    """The dtype of positions in a sorted array of this size."""
+    return np.dtype(np.int64 if exceeds(size, np.iinfo(np.int32).max) else np.int32)
+
+
 def by_halves(a: Array, v: Array, side: str, dtype: np.dtype[Any]) -> Array:
     """Binary search in a loop: `searchsorted` with the method ``"scan"``."""
     # Further steps change nothing, so that a symbolic size takes those of the largest one.
@@ -413,7 +418,7 @@ def searchsorted(
     x, values = promoted("searchsorted", x, values)
     if sorter is not None:
         x = x[as_array("searchsorted", sorter, 2)]
-    dtype = np.dtype(np.int64 if exceeds(x.shape[0], np.iinfo(np.int32).max) else np.int32)
+    dtype = position_dtype(x.shape[0])
     if not x.shape[0]:
         return lax.full(values.shape, 0, dtype)
     if type(x) is ConcreteArray and type(values) is ConcreteArray and not staging():

@@ -19,7 +19,7 @@ from gnomon.dialects.symbolic.dimension import any_symbolic, surely_at_most
 from gnomon.dialects.types import is_floating, is_integer
 from gnomon.lax._operands import as_shape, broadcast
 from gnomon.lax._structural import canonical_axis
-from gnomon.numpy._sorting import by_halves, method_for, searchsorted
+from gnomon.numpy._sorting import by_halves, method_for, position_dtype, searchsorted
 from gnomon.random._key_array import KeyArray
 from gnomon.random._samplers import (
     DType,
@@ -269,7 +269,7 @@ def _by_probability(
         index = searchsorted(sums, drawn, method=method_for(sums, drawn))
     else:
         # Rounded sums of more rows are not always sorted: what is found depends on the steps.
-        index = by_halves(sums, drawn, "left", np.dtype(np.int32))
+        index = by_halves(sums, drawn, "left", position_dtype(count))
     return lax.convert_element_type(index, int_dtype)
 
 
