@@ -49,7 +49,7 @@ from gnomon.dialects.emit import convert, ops, reshape, slice_along
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_floating, is_inexact, type_of
 
-__all__ = ["LEGALIZATIONS"]
+__all__ = ["LEGALIZATIONS", "is_transposed"]
 
 # The fewest f32 lanes of a CPU's vectors, and the number of lanes that a stage uses.
 _VECTOR = 4
@@ -75,7 +75,7 @@ def _sum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
     if not is_floating(type_.dtype):
         return _sum(inst)
     last = type_.rank - 1
-    if last in axes and type_.shape[last] > ROWS and _is_transposed(inst.operand):
+    if last in axes and type_.shape[last] > ROWS and is_transposed(inst.operand):
         # IREE reads the operand in its order, without lanes.
         return _widened(
             inst, lambda x: _in_few_stages(sum_rows(x, last, in_one_stage), axes, in_one_stage)
@@ -104,7 +104,7 @@ def _in_few_stages(x: ir.Value, axes: Sequence[int], reduce: Reduce) -> ir.Value
     return sum_in_stages(x, axes, reduce)
 
 
-def _is_transposed(value: ir.Value) -> bool:
+def is_transposed(value: ir.Value) -> bool:
     """Whether a kernel that computes a value reads a transposed array for its last dimension."""
     waiting, seen = [value], 0
     while waiting and seen < _SEARCHED:

@@ -264,8 +264,13 @@ REPRODUCERS = {
         measure=Measure.CPU_SECONDS,
         factor=2,
     ),
+    "products-with-vectors": Reproducer(
+        lambda a, x: a @ x,
+        (np.ones((2000, 5000), f32), np.ones(5000, f32)),
+        measure=Measure.DISPATCHES,
+    ),
     "contractions": Reproducer(
-        lambda a, b: a @ b, (np.full((1, 4096), SMALL), np.full((4096, 1), SMALL)), 0.01
+        lambda a, b: a @ b, (np.full((2, 4096), SMALL), np.full((4096, 2), SMALL)), 0.01
     ),
     "bfloat16-conversions": Reproducer(
         lambda x: x.astype(ml_dtypes.bfloat16),
