@@ -138,6 +138,9 @@ def _scatter(inst: Instance, target: Target) -> Sequence[ir.Value] | None:
     if count < 2**31:
         # IREE rejects two scatters that share 64-bit indices.
         starts = convert(starts, _I32)
+    if math.prod(batch_shape) == 1:
+        written = _update_window(storage.op, operand, starts, inside, updates, dims, sizes)
+        return [storage.load(written, operand_type)]
     numbers = _row_numbers(starts, inside, dims, shape, sizes, places, narrow, batch_shape, count)
 
     window_of = dict(zip(kept, dims.window, strict=True))
@@ -206,8 +209,6 @@ def _scatter_rows(
     """
     type_ = type_of(rows)
     count, width = type_.shape
-    if type_of(new_rows).shape[0] == 1:
-        return _update_row(storage.op, rows, reshape(numbers, ()), new_rows)
     params = {
         **Dimensions((1,), (0,), (0,), (), ()).as_scatter(),
         "mode": "promise_in_bounds",
@@ -240,20 +241,32 @@ def _stored_if_widened(value: ir.Value) -> ir.Value:
 _COMBINE = {"scatter_add": "add", "scatter_mul": "mul", "scatter_min": "min", "scatter_max": "max"}
 
 
-def _update_row(name: str, rows: ir.Value, number: ir.Value, new_row: ir.Value) -> ir.Value:
-    """Read one row, combine it with the update, and write it back, as in ``x.at[i].add(y)``.
+def _update_window(
+    name: str,
+    operand: ir.Value,
+    starts: ir.Value,
+    inside: ir.Value | None,
+    updates: ir.Value,
+    dims: Dimensions,
+    sizes: Sequence[int],
+) -> ir.Value:
+    """Read the only window, combine it with the update, and write it back, as in ``x.at[i].add(y)``.
 
-    The other rows are not copied. This also avoids some scatters that IREE rejects, of one number
-    that was sliced out of an array ("expected rank to be smaller or equal to the other rank").
+    The rest of the operand is neither copied nor transposed. This also avoids some scatters that
+    IREE rejects, of one number that was sliced out of an array ("expected rank to be smaller or
+    equal to the other rank").
     """
-    count, width = type_of(rows).shape
-    starts = [ops.min(number, full_like(number, count - 1)), full_like(number, 0)]
-    old = ops.dynamic_slice(rows, *starts, sizes=(1, width))
-    inside = ops.lt(number, full_like(number, count))
-    mask = ops.broadcast_in_dim(inside, shape=(1, width), dims=())
+    component = {d: reshape(_component(starts, k), ()) for k, d in enumerate(dims.start_map)}
+    zero = constant(np.zeros((), type_of(starts).dtype))
+    at = [component.get(d, zero) for d in range(len(sizes))]
+    old = ops.dynamic_slice(operand, *at, sizes=tuple(sizes))
     combine = _COMBINE.get(name)
-    new = new_row if combine is None else getattr(ops, combine)(old, new_row)
-    return _update_slice(rows, ops.select(mask, new, old), starts)
+    new = reshape(updates, sizes)
+    new = new if combine is None else getattr(ops, combine)(old, new)
+    if inside is not None:
+        mask = ops.broadcast_in_dim(reshape(inside, ()), shape=tuple(sizes), dims=())
+        new = ops.select(mask, new, old)
+    return _update_slice(operand, new, at)
 
 
 # ------------------------------------------------------------------------------------------ gather

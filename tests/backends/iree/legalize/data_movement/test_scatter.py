@@ -401,3 +401,34 @@ def test_updates_that_a_loop_computed_are_widened_before_the_scatter() -> None:
     np.add.at(counted, rows, 4)
     expected = np.broadcast_to(counted[:, None], (65, 128))
     np.testing.assert_array_equal(gn.jit(total)(x, rows).astype(np.float32), expected)
+
+
+def test_one_window_is_updated_where_it_is() -> None:
+    """Nothing is transposed or copied for columns, elements and windows of a few rows."""
+    x = np.arange(60.0, dtype=np.float32).reshape(3, 4, 5)
+
+    def program(x: Any, i: Any) -> Any:
+        return (
+            x.at[:, i].add(2.0),
+            x.at[:, :, i].multiply(x[:, :, i - 1]),
+            x.at[i, :, i].max(7.0),
+            x.at[:, i].set(9.0, mode="clip"),
+            x.at[:, 0, i].min(-1.0, mode="promise_in_bounds"),
+        )
+
+    def numpys(i: int) -> list[np.ndarray]:
+        found = [x.copy() for _ in range(5)]
+        if i < 4:
+            found[0][:, i] += 2
+        found[1][:, :, i] *= found[1][:, :, i - 1]
+        if i < 3:
+            found[2][i, :, i] = np.maximum(found[2][i, :, i], 7)
+        found[3][:, min(i, 3)] = 9
+        found[4][:, 0, i] = -1
+        return found
+
+    compiled = gn.jit(program)
+    for i in (2, 4):
+        for result, expected in zip(compiled(x, i), numpys(i), strict=True):
+            np.testing.assert_array_equal(result, expected)
+    assert "transpose" not in compiled.lower(x, 2).as_text()
