@@ -4,6 +4,9 @@ Stacked inputs become constants of the loop, which are read at the counter. Stac
 carries, which are written at the counter. Each iteration of the loop runs ``unroll`` iterations of
 the scan with one read and one write for all of them; the remainder is emitted after the loop. A
 scan of at most ``unroll`` iterations needs no loop.
+
+Stacked bools are stored as bytes while the loop runs: a backend whose memory holds bytes, not bits,
+would otherwise convert the whole stack in each iteration.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from gnomon.dialects.body import Body, erase, operands_of, results_of
 from gnomon.dialects.contract import bodies_of, lookup, params_of
 from gnomon.dialects.control_flow import scan, while_
 from gnomon.dialects.control_flow.bodies import split
-from gnomon.dialects.emit import constant, ops, reshape, slice_along, zeros
+from gnomon.dialects.emit import constant, convert, ops, reshape, slice_along, zeros
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
-from gnomon.dialects.types import TensorType, type_of
+from gnomon.dialects.types import BOOL, TensorType, type_of
 
 _COUNTER = TensorType((), np.dtype(np.int32))
+_BYTE = np.dtype(np.int8)
 
 
 def expand_scan(program: Program) -> None:
@@ -68,18 +72,31 @@ class _Scan:
         if looped == self.unroll and remainder == 0:
             state, ys = self._block(self.unroll, self.consts, self.carry, self.xs)
             return [*state, *ys]
-        state, ys = self._loop(looped)
+        stored = [_stored(x) for x in self.xs]
+        state, ys = self._loop(looped, stored)
         if remainder:
             start = constant(np.int32(0 if self.reverse else looped))
-            blocks = [_read(x, start, remainder) for x in self.xs]
+            blocks = self._read_blocks(stored, start, remainder)
             state, y_blocks = self._block(remainder, self.consts, state, blocks)
-            ys = [_write(y, block, start) for y, block in zip(ys, y_blocks, strict=True)]
-        return [*state, *ys]
+            ys = [_write(y, _stored(b), start) for y, b in zip(ys, y_blocks, strict=True)]
+        return [*state, *(convert(y, t.dtype) for y, t in zip(ys, self.y_types, strict=True))]
 
-    def _loop(self, looped: int) -> tuple[list[ir.Value], list[ir.Value]]:
+    def _read_blocks(
+        self, stored: Sequence[ir.Value], start: ir.Value, size: int
+    ) -> list[ir.Value]:
+        """``size`` slices of each stacked input, from position ``start``."""
+        return [
+            convert(_read(s, start, size), type_of(x).dtype)
+            for s, x in zip(stored, self.xs, strict=True)
+        ]
+
+    def _loop(
+        self, looped: int, stored: Sequence[ir.Value]
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
         """Emit a loop over the first ``looped`` iterations, a multiple of ``unroll``."""
-        unroll, consts = self.unroll, [*self.consts, *self.xs]
-        carry = [constant(np.int32(0)), *self.carry, *(zeros(t) for t in self.y_types)]
+        unroll, consts = self.unroll, [*self.consts, *stored]
+        empty = [zeros(t.with_dtype(_in_memory(t.dtype))) for t in self.y_types]
+        carry = [constant(np.int32(0)), *self.carry, *empty]
         carry_types = [type_of(v) for v in carry]
 
         def running(counter: ir.Value, *carried: ir.Value) -> list[ir.Value]:
@@ -92,9 +109,9 @@ class _Scan:
             start = counter
             if self.reverse:
                 start = ops.sub(_count(self.length - unroll), counter)
-            blocks = [_read(x, start, unroll) for x in xs]
+            blocks = self._read_blocks(xs, start, unroll)
             state, y_blocks = self._block(unroll, constants, state, blocks)
-            written = [_write(y, block, start) for y, block in zip(ys, y_blocks, strict=True)]
+            written = [_write(y, _stored(b), start) for y, b in zip(ys, y_blocks, strict=True)]
             return [ops.add(counter, constant(np.int32(unroll))), *state, *written]
 
         values = while_.build(
@@ -138,6 +155,15 @@ def _count(n: Any) -> ir.Value:
     if is_symbolic_dim(n):
         return ops.dimension(size=n, dtype=np.dtype(np.int32))
     return constant(np.int32(n))
+
+
+def _in_memory(dtype: np.dtype) -> np.dtype:
+    return _BYTE if dtype == BOOL else dtype
+
+
+def _stored(x: ir.Value) -> ir.Value:
+    """A value as the loop stores it."""
+    return convert(x, _in_memory(type_of(x).dtype))
 
 
 def _starts(x: ir.Value, start: ir.Value) -> list[ir.Value]:
