@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from gnomon.dialects.body import Body, clone_into, erase, operands_of, results_of
 from gnomon.dialects.contract import ENGINE, Instance, Verdict, has_effects, instance_of, lookup
-from gnomon.dialects.emit import add_tangents, zeros
+from gnomon.dialects.cotangents import add_cotangents
+from gnomon.dialects.emit import zeros
 from gnomon.dialects.functions import Program, call, callee, emit_call
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.types import TensorType, is_inexact, type_of
@@ -270,13 +271,12 @@ class Differentiator:
                     clone_into(op, env)
         cotangent_of: dict[ir.Value, ir.Value] = {}
 
-        def accumulate(value: ir.Value, cotangent: Tangent) -> None:
-            total = add_tangents(cotangent_of.get(value), cotangent)
-            if total is not None:
-                cotangent_of[value] = total
+        def accumulate(value: ir.Value, cotangent: ir.Value) -> None:
+            known = cotangent_of.get(value)
+            cotangent_of[value] = cotangent if known is None else add_cotangents(known, cotangent)
 
         for result, ct in zip(body.results, cotangents, strict=True):
-            if result in linear:
+            if ct is not None and result in linear:
                 accumulate(result, ct)
         for op in reversed(linear_ops):
             incoming = [cotangent_of.pop(result, None) for result in results_of(op)]

@@ -35,7 +35,8 @@ from gnomon.dialects.control_flow.bodies import (
     spread,
 )
 from gnomon.dialects.control_flow.residuals import rematerialize
-from gnomon.dialects.emit import at_dim, move_dim, ops, zeros
+from gnomon.dialects.cotangents import add_cotangents
+from gnomon.dialects.emit import at_dim, move_dim, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import exceeds
 from gnomon.dialects.traits import BODIES, Form
@@ -324,7 +325,7 @@ def _transpose(
         fixed, ct_slices = split(xs_, len(fixed_carry) + len(fixed_xs))
         values = transposed.inline([*consts_, *fixed, *ct_state, *ct_slices])
         terms, ct_rest = split(values, len(const_types))
-        return [*(ops.add(a, b) for a, b in zip(totals, terms, strict=True)), *ct_rest]
+        return [*(add_cotangents(a, b) for a, b in zip(totals, terms, strict=True)), *ct_rest]
 
     final, ct_xs = _build(
         inst,
