@@ -46,7 +46,7 @@ def _add_scattered(total: ir.Value, update: Instance) -> ir.Value:
     return ops.scatter_add(total, *update.operands[1:], **update.params)
 
 
-_Update: TypeAlias = Callable[[ir.Value, Instance], ir.Value]
+_Update: TypeAlias = "Callable[[ir.Value, Instance], ir.Value]"
 
 _UPDATES: dict[str, _Update] = {
     "gnomon.dynamic_update_slice": _add_window,

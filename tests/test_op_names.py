@@ -39,6 +39,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         f"{_LEGALIZE}/array_kernels/code.py:_SHARED",
         f"{_LEGALIZE}/complex_kernels.py:_IN_PLACE",
         f"{_LEGALIZE}/control/rolled_chains.py:_OTHERS",
+        f"{_LEGALIZE}/control/stored_carries.py:_MOVES",
         f"{_LEGALIZE}/reductions/stepwise.py:_REORDERS",
         f"{_LEGALIZE}/small_batches.py:_IN_NO_KERNEL",
         f"{_LOWERED}/constant_reductions.py:_BRANCHES",

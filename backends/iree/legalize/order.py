@@ -28,7 +28,7 @@ from gnomon.backends.iree.legalize.after_lowering import (
     unsigned_factors,
 )
 from gnomon.backends.iree.legalize.array_kernels import rows, single_ops
-from gnomon.backends.iree.legalize.control import branches, forms, rolled_chains
+from gnomon.backends.iree.legalize.control import branches, forms, rolled_chains, stored_carries
 from gnomon.backends.iree.legalize.data_movement import scatter, sorting
 from gnomon.backends.iree.legalize.functions import (
     conversions,
@@ -89,6 +89,7 @@ LEGALIZATIONS: Final[tuple[Legalization, ...]] = checked(
         *closed_expressions.LEGALIZATIONS,
         # Loops over closed expressions have been folded already.
         *rolled_chains.LEGALIZATIONS,
+        *stored_carries.LEGALIZATIONS,
         *stepwise.LEGALIZATIONS,
         *sums_of_products.LEGALIZATIONS,
         # Barriers that split long expressions split wide ones too.

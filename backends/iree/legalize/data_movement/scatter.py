@@ -250,7 +250,7 @@ def _update_window(
     dims: Dimensions,
     sizes: Sequence[int],
 ) -> ir.Value:
-    """Read the only window, combine it with the update, and write it back, as in ``x.at[i].add(y)``.
+    """Read the only window, combine it with the update and write it back, as in ``x.at[i].add(y)``.
 
     The rest of the operand is neither copied nor transposed. This also avoids some scatters that
     IREE rejects, of one number that was sliced out of an array ("expected rank to be smaller or

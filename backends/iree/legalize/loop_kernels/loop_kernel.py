@@ -140,7 +140,18 @@ def _cast(
 
 def as_stored(value: ir.Value, block: ir.Block | ir.Operation) -> ir.Value:
     """A tensor as a kernel takes it; emits at the end of a block, or before an op."""
-    return _cast(value, storage(value.type), kind_of(value.type.element_type) == "b", block)
+    of_bools = kind_of(value.type.element_type) == "b"
+    stored = _cast(value, storage(value.type), of_bools, block)
+    is_argument = isinstance(stored.owner, ir.Block)
+    if not stored.type.rank or is_argument or stored.owner.name != "stablehlo.convert":
+        return stored
+    # IREE repeats widening conversions, of the whole array, in the kernel that reads it.
+    return ir.Operation.create(
+        "stablehlo.optimization_barrier",
+        results=[stored.type],
+        operands=[stored],
+        ip=ir.InsertionPoint(block),
+    ).results[0]
 
 
 def as_unstored(

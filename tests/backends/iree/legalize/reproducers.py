@@ -269,6 +269,12 @@ REPRODUCERS = {
         (np.ones((2000, 5000), f32), np.ones(5000, f32)),
         measure=Measure.DISPATCHES,
     ),
+    "stored-carries": Reproducer(
+        lambda x: lax.fori_loop(0, 100, lambda i, a: a.at[3 * i].set(a[i]), x),
+        (np.ones(1 << 20, ml_dtypes.bfloat16),),
+        measure=Measure.CPU_SECONDS,
+        factor=4,
+    ),
     "contractions": Reproducer(
         lambda a, b: a @ b, (np.full((2, 4096), SMALL), np.full((4096, 2), SMALL)), 0.01
     ),
