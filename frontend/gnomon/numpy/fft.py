@@ -248,7 +248,8 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     (x,) = promoted_dtypes("fft.hfft", INEXACT_KIND, a)
     conjugate = lax.conj(lax.fft(x, "FFT", ()))
     _one_axis("hfft", axis)
-    points = (conjugate.shape[axis] - 1) * 2 if n is None else n
+    size = conjugate.shape[canonical_axis(axis, conjugate.ndim)]
+    points = (size - 1) * 2 if n is None else n
     result = _transform_1d("hfft", FftType.IRFFT, conjugate, n, axis, norm)
     return lax.mul(result, lax.full_like(result, points))
 
@@ -273,7 +274,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     """
     x = as_array("fft.ihfft", a)
     _one_axis("ihfft", axis)
-    points = x.shape[axis] if n is None else n
+    points = x.shape[canonical_axis(axis, x.ndim)] if n is None else n
     if points == 0:
         raise ValueError(f"fft.ihfft takes at least one point, got {x.shape} and axis {axis}")
     result = lax.conj(_transform_1d("ihfft", FftType.RFFT, x, n, axis, norm))
