@@ -94,7 +94,7 @@ def _transform(
 def _resized(x: Array, dims: Sequence[int], lengths: Sequence[int], halved: bool) -> Array:
     """Cut the input, or pad it with zeros, to the number of points of a transform."""
     wanted = list(lengths)
-    if halved:
+    if halved and wanted:
         wanted[-1] = wanted[-1] // 2 + 1
     limits, after = list(x.shape), [(0, 0, 0)] * x.ndim
     for d, n in zip(dims, wanted, strict=True):
@@ -248,8 +248,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     (x,) = promoted_dtypes("fft.hfft", INEXACT_KIND, a)
     conjugate = lax.conj(lax.fft(x, "FFT", ()))
     _one_axis("hfft", axis)
-    size = conjugate.shape[canonical_axis(axis, conjugate.ndim)]
-    points = (size - 1) * 2 if n is None else n
+    points = (conjugate.shape[axis] - 1) * 2 if n is None else n
     result = _transform_1d("hfft", FftType.IRFFT, conjugate, n, axis, norm)
     return lax.mul(result, lax.full_like(result, points))
 
@@ -274,7 +273,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     """
     x = as_array("fft.ihfft", a)
     _one_axis("ihfft", axis)
-    points = x.shape[canonical_axis(axis, x.ndim)] if n is None else n
+    points = x.shape[axis] if n is None else n
     if points == 0:
         raise ValueError(f"fft.ihfft takes at least one point, got {x.shape} and axis {axis}")
     result = lax.conj(_transform_1d("ihfft", FftType.RFFT, x, n, axis, norm))
