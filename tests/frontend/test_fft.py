@@ -150,3 +150,10 @@ def test_of_real_numbers(shape: tuple[int, ...], dtype: str) -> None:
             assert (ours.shape, ours.dtype) == (evaluated.shape, evaluated.dtype)
             scale = float(abs(evaluated).max())
             assert_near(ours, evaluated, 32, scale=scale)
+
+
+def test_transforms_along_no_axis() -> None:
+    x = sample("float32", (3, 3))
+    check(gnp.fft.irfftn, jnp.fft.irfftn, x, axes=())
+    # JAX cuts the last dimension here, although it is not transformed.
+    assert (gnp.fft.irfftn(to_gnomon(x), s=()) == to_gnomon(x)).all()

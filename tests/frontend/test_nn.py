@@ -101,6 +101,8 @@ def test_activation_arguments() -> None:
         check(gnn.glu, jnn.glu, sample("float32", (4, 3)), axis=0, ulps=8)
     with pytest.raises(ValueError, match="even"):
         gnn.glu(np.ones(3, np.float32))
+    with pytest.raises(ValueError, match="axis -1 is out of bounds"):
+        gnn.glu(2.0)
 
 
 def test_log1mexp() -> None:

@@ -69,6 +69,43 @@ def test_array_with_dtype() -> None:
     check(gnp.array, jnp.array, [1, 2], order="F")
 
 
+@pytest.mark.parametrize(
+    "value, dtype",
+    [
+        ([2**31], None),
+        ([[1], [-(2**31) - 1]], None),
+        ([True, 2**40], None),
+        ([2**70], None),
+        ([300], "int8"),
+        ([-1], "uint32"),
+        ([np.int64(300)], "int8"),
+        (range(3, 400, 300), "int8"),
+        ([range(3, 400, 300)], "int8"),
+        ([1.0, 300.0], "uint8"),
+        ([np.nan, 1], "int32"),
+        ([np.inf], "uint8"),
+        ([1 + 2j], "float32"),
+        ([1 + 2j], "int32"),
+        (300.0, "uint8"),
+        (np.nan, "int32"),
+        (-np.inf, "int32"),
+        ([255.9, -0.5], "uint8"),
+        ([2147483647.9, -(2**31)], "int32"),
+        ([np.nan, 0.0, 1j], "bool"),
+        ([np.array([300])], "int8"),
+    ],
+)
+def test_numbers_at_the_ends_of_a_dtype(value: Any, dtype: str | None) -> None:
+    check(gnp.array, jnp.array, value, dtype)
+
+
+def test_numbers_beside_arrays_fit_the_dtype() -> None:
+    with pytest.raises(OverflowError, match="300 does not fit int8"):
+        gnp.array([gnp.int8(1), 300], "int8")
+    with pytest.raises(OverflowError, match="1099511627776 does not fit int32"):
+        gn.jit(lambda x: gnp.array([[x, 2**40]]))(1)
+
+
 def test_array_of_arrays() -> None:
     x = jnp.arange(3)
     check(gnp.array, jnp.array, x)

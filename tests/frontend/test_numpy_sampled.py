@@ -164,6 +164,30 @@ def test_is_jax(cases: list[Case]) -> None:
             check(getattr(gnp, name), getattr(jnp, name), *args, **CLOSE, **kwargs)
 
 
+def test_numbers_are_constant_polynomials() -> None:
+    # JAX fails an index or a length here; NumPy reads a number as a polynomial of degree 0.
+    p = np.array([1.0, 2.0, 4.0], np.float32)
+    operands = ((2.0, 4.0), (p, 4.0), (2.0, p))
+
+    def compute(library: Any) -> list[Any]:
+        names = ("polyadd", "polysub", "polymul", "polydiv")
+        results = [getattr(library, name)(*pair) for name in names for pair in operands]
+        return jax.tree.leaves(results)
+
+    expected = [np.trim_zeros(x, "f") for x in compute(np)]
+    for results in (compute(gnp), gn.jit(lambda: compute(gnp))()):
+        for found, value in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(np.trim_zeros(found, "f"), value)
+    assert gnp.polyder(2.0).shape == (0,)
+    np.testing.assert_array_equal(gnp.polyint(2.0, 2, 3.0), [1, 3, 3])
+    assert gnp.polyval(2.0, 3.0) == 2
+
+
+def test_scalars_have_no_cross_product() -> None:
+    with pytest.raises(ValueError, match="axis -1 is out of bounds"):
+        gnp.linalg.cross(1.0, 1.0)
+
+
 def test_grids_and_joined_arrays() -> None:
     for ours, theirs in (
         (gnp.mgrid[0:3, 1:2:3j], jnp.mgrid[0:3, 1:2:3j]),

@@ -163,8 +163,11 @@ METHODS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("transpose", ((1, 0),), {}),
     ("ravel", (), {}),
     ("flatten", (), {}),
+    ("flatten", ("F",), {"out_sharding": None}),
     ("astype", ("int32",), {}),
     ("astype", (bool,), {}),
+    ("astype", (), {"dtype": "int32"}),
+    ("astype", ("int32", True), {}),
     ("clip", (-1, 1), {}),
     ("conj", (), {}),
     ("round", (1,), {}),
@@ -237,6 +240,13 @@ def test_operators_of_tracers() -> None:
     gradient = gn.grad(lambda a, b: f(a, b).sum())(x, y)
     reference = jax.grad(lambda a, b: f(a, b).sum())(jnp.array(x), jnp.array(y))
     assert_near(gradient, reference, 16)
+
+
+@pytest.mark.parametrize("number, square", [(3e38, np.inf), (1e-30, 0)])
+def test_small_products_out_of_range_are_silent(number: float, square: float) -> None:
+    x = gnp.full((1, 1), number)
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(x @ x, [[square]])
 
 
 def test_an_eager_call_of_small_arrays_stays_near_numpy() -> None:

@@ -17,6 +17,7 @@ import scipy.stats
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon.scipy import (
+    _error_functions,
     cluster,
     integrate,
     interpolate,
@@ -320,6 +321,12 @@ def test_special_functions_at_their_edges() -> None:
     close(gn.jit(special.wofz)(1j * h), scipy.special.wofz(1j * h), 32)
     with pytest.raises(ValueError, match="does not support complex"):
         special.hyp1f1(1.0, 2.0, 1j)
+
+
+def test_coefficients_underflow_silently() -> None:
+    _error_functions._weideman.cache_clear()
+    with np.errstate(all="raise"):
+        close(special.wofz(1j), scipy.special.wofz(1j), 32)
 
 
 def test_spherical_harmonics() -> None:

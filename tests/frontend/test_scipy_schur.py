@@ -114,3 +114,11 @@ def test_functions_in_the_schur_form() -> None:
     assert estimate / 2 < float(error) < 2 * estimate
     with pytest.raises(ValueError, match="square"):
         linalg.funm(C, gnp.exp)
+
+
+def test_scalars_are_no_operands_of_factorizations() -> None:
+    a = np.eye(2, dtype=np.float32)
+    with pytest.raises(ValueError, match="got a scalar"):
+        linalg.qr_multiply(a, 2.0)
+    with pytest.raises(ValueError, match="got a scalar"):
+        linalg.lu_solve(linalg.lu_factor(a), 2.0)

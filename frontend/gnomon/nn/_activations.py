@@ -381,7 +381,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
       Array([1., 4.], dtype=float32)
     """
     x = as_array("glu", x)
-    if x.shape[axis] % 2:
+    if x.shape[canonical_axis(axis, x.ndim)] % 2:
         raise ValueError(f"glu: axis {axis} of shape {x.shape} must be of even size")
     value, gate = gnp.split(x, 2, axis)
     return value * sigmoid(gate)

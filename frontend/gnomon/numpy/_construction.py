@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,6 +39,9 @@ from gnomon_runtime.booleans import zero_or_one
 # The number of arrays to join at a time: an op of thousands of operands is slow to compile.
 _JOINED_AT_ONCE = 16
 
+# The types of the elements of a list that are numbers, not arrays.
+_NUMBERS = (bool, int, float, complex, np.generic)
+
 
 def array(
     object: Any,
@@ -65,10 +69,10 @@ def array(
       An array. It is weakly typed if no dtype is given and ``object`` is a Python number or a
       weakly typed array.
     Raises:
-      TypeError: ``object`` is none of these.
-      ValueError: the elements of a list have different shapes, ``object`` is None, or it is a
-        masked array and ``copy`` is false.
-      OverflowError: a Python int does not fit the dtype.
+      TypeError: ``object`` is none of these, or a complex number is to become a real one.
+      ValueError: the elements of a list have different shapes, ``object`` is None, it is a
+        masked array and ``copy`` is false, or nan is to become an integer.
+      OverflowError: a number, or a number in a list, does not fit the integer dtype.
 
     Example:
       >>> array([[1, 2], [3, 4]])
@@ -181,7 +185,7 @@ def _array(value: Any, dtype: DType | None, copy: bool) -> Array:
         return _of_number(value, dtype)
     if isinstance(value, (np.ndarray, np.generic)):
         return _of_numpy(value, dtype)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return _of_sequence(value, dtype)
     return _of_foreign(value, dtype)
 
@@ -190,16 +194,29 @@ def _of_number(value: Any, dtype: DType | None) -> Array:
     value = _dtypes.exact_python_scalar(value)
     if dtype is None:
         return wrap(host_values.scalar_to_numpy(value), type(value) is not bool)
-    if type(value) is int and dtype in _dtypes._KINDS["integral"]:
-        limits = _dtypes.iinfo(dtype)
-        if not limits.min <= value <= limits.max:
-            raise OverflowError(f"the Python int {value} does not fit {dtype}")
+    if type(value) in (int, float) and dtype in _dtypes._KINDS["integral"]:
+        _check_fits(value, dtype)
     if type(value) is complex and not is_complex(dtype) and dtype != BOOL:
         raise TypeError(
             f"the complex number {value} cannot be converted to {dtype}; use its real part"
         )
     with np.errstate(all="ignore"):
         return wrap(np.asarray(value).astype(dtype))
+
+
+def _check_fits(number: int | float, dtype: DType) -> None:
+    """Raise unless a number, rounded towards zero, is in the range of an integer dtype."""
+    limits = _dtypes.iinfo(dtype)
+    # Nan and infinities, which are no integers, make `trunc` raise.
+    if not limits.min <= math.trunc(number) <= limits.max:
+        raise OverflowError(f"the Python {type(number).__name__} {number} does not fit {dtype}")
+
+
+def _check_all_fit(numbers: np.ndarray[Any, Any], dtype: DType) -> None:
+    """Raise unless all numbers of a list can be converted to the dtype, like each one alone."""
+    if numbers.dtype.kind in "iuf" and numbers.size and dtype in _dtypes._KINDS["integral"]:
+        for extreme in (numbers.min(), numbers.max()):
+            _check_fits(extreme.item(), dtype)
 
 
 def _of_numpy(value: Any, dtype: DType | None) -> Array:
@@ -213,7 +230,7 @@ def _of_numpy(value: Any, dtype: DType | None) -> Array:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         for element in value:
             yield from _leaves(element)
     else:
@@ -230,17 +247,25 @@ def _of_sequence(value: Any, dtype: DType | None) -> Array:
         dtype = _common_dtype(leaves)
     if any(isinstance(leaf, Array) for leaf in leaves):
         return with_weak_type(_joined(value, dtype), False)
+    kinds = {type(leaf) for leaf in leaves}
+    if complex in kinds and not is_complex(dtype) and dtype != BOOL:
+        raise TypeError(f"complex numbers cannot be converted to {dtype}; use their real parts")
     try:
         with np.errstate(all="ignore"):
             exact = zero_or_one(np.asarray(value))
-            if exact.dtype.kind in "biufc":
-                return wrap(exact.astype(dtype) if exact.dtype != dtype else exact)
-            return wrap(np.asarray(value, dtype=dtype))
+            if exact.dtype.kind not in "biufc":
+                exact = np.asarray(value, dtype=dtype)
     except ValueError as error:
         raise ValueError(
             "array: the elements of a nested list must have the same shape at each level; got "
             f"{_shortened(value)}"
         ) from error
+    if exact.dtype == dtype:
+        return wrap(exact)
+    if all(issubclass(kind, _NUMBERS) for kind in kinds):
+        _check_all_fit(exact, dtype)
+    with np.errstate(all="ignore"):
+        return wrap(exact.astype(dtype))
 
 
 def _common_dtype(leaves: list[Any]) -> DType:
@@ -265,8 +290,8 @@ def _typed(leaves: list[Any]) -> Iterator[Any]:
 def _joined(value: Any, dtype: DType) -> Array:
     """Join nested lists, some of whose leaves are arrays."""
     value = _resolved(value)
-    if not isinstance(value, (list, tuple)):
-        return converted(_array(value, None, False), dtype)
+    if not isinstance(value, (list, tuple, range)):
+        return _array(value, dtype, False)
     if not value:
         return wrap(np.zeros((0,), dtype))
     parts = [lax.expand_dims(_joined(element, dtype), (0,)) for element in value]
@@ -292,7 +317,7 @@ def _of_foreign(value: Any, dtype: DType | None) -> Array:
         return _of_numpy(np.asarray(value), dtype)
     if hasattr(value, "__dlpack__"):
         return _of_numpy(import_capsule(value), dtype)
-    # A buffer, or a sequence such as a range.
+    # A buffer, or a sequence of a class of its own.
     exact = np.array(value)
     if exact.dtype.kind not in "biufc":
         raise TypeError(

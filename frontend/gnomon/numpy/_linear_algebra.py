@@ -93,7 +93,8 @@ def matmul(
         plain = 1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]
         is_short = plain and left.shape[-1] <= FEW_TERMS
         if is_short and left.dtype is _FLOAT32 and right.dtype is _FLOAT32:
-            return wrap(left @ right, a.weak_type and b.weak_type)
+            with np.errstate(all="ignore"):
+                return wrap(left @ right, a.weak_type and b.weak_type)
     x, y = promoted("matmul", a, b)
     if x.ndim == 0 or y.ndim == 0:
         raise ValueError(

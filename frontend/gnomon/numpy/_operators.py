@@ -11,7 +11,7 @@ import numpy as np
 from gnomon import lax
 from gnomon._api.devices import device_put
 from gnomon._arrays import dtypes as _dtypes
-from gnomon._arrays.annotations import DeviceLike
+from gnomon._arrays.annotations import DeviceLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon._tracing.trace import Tracer
 from gnomon.dialects.types import is_complex
@@ -62,7 +62,6 @@ _METHODS = (
     "argmin",
     "argpartition",
     "argsort",
-    "astype",
     "choose",
     "clip",
     "conj",
@@ -210,9 +209,16 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
             axes = tuple(axes) if np.ndim(axes) else (axes,)
         return namespace["transpose"](self, axes)
 
-    def flatten(self: Any, order: str = "C") -> Array:
+    def astype(
+        self: Any, dtype: DTypeLike | None, copy: bool = False, device: DeviceLike | None = None
+    ) -> Array:
+        """See `gnomon.numpy.astype`; the method also takes the dtype by name, as NumPy's does."""
+        result: Array = namespace["astype"](self, dtype, copy=copy, device=device)
+        return result
+
+    def flatten(self: Any, order: str = "C", *, out_sharding: OutSharding | None = None) -> Array:
         """The elements in one dimension."""
-        return namespace["ravel"](self, order)
+        return namespace["ravel"](self, order, out_sharding=out_sharding)
 
     def copy(self: Any) -> Array:
         """The array itself: traced values do not change."""
@@ -258,6 +264,7 @@ def _own_methods(namespace: Mapping[str, Any]) -> dict[str, Function]:
     return {
         "reshape": reshape,
         "transpose": transpose,
+        "astype": astype,
         "flatten": flatten,
         "copy": copy,
         "view": view,

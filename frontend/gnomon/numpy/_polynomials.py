@@ -39,6 +39,11 @@ def _with_zeros(p: Array, count: int) -> Array:
     return concatenate([zeros((missing, *p.shape[1:]), p.dtype), p])
 
 
+def _coefficients(function: str, *polynomials: ArrayLike, inexact: bool = False) -> list[Array]:
+    """Coefficients of a common dtype. A number is a polynomial with one coefficient."""
+    return [atleast_1d(p) for p in promoted(function, *polynomials, inexact=inexact)]
+
+
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
@@ -50,7 +55,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
       >>> gnp.polyadd(gnp.array([1, 2, 3]), gnp.array([10, 20]))
       Array([ 1, 12, 23], dtype=int32)
     """
-    p, q = promoted("polyadd", a1, a2)
+    p, q = _coefficients("polyadd", a1, a2)
     count = max(p.shape[0], q.shape[0])
     return add(*broadcast_arrays(_with_zeros(p, count), _with_zeros(q, count)))
 
@@ -66,7 +71,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
       >>> gnp.polysub(gnp.array([1, 2, 3]), gnp.array([10, 20]))
       Array([  1,  -8, -17], dtype=int32)
     """
-    p, q = promoted("polysub", a1, a2)
+    p, q = _coefficients("polysub", a1, a2)
     return polyadd(p, -q)
 
 
@@ -82,7 +87,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
       >>> gnp.polymul(gnp.array([1, 2]), gnp.array([1, -2]))
       Array([ 1.,  0., -4.], dtype=float32)
     """
-    p, q = promoted("polymul", a1, a2, inexact=True)
+    p, q = _coefficients("polymul", a1, a2, inexact=True)
     if trim_leading_zeros and (p.shape[0] > 1 or q.shape[0] > 1):
         p, q = trim_zeros(p, "f"), trim_zeros(q, "f")
     if not p.shape[0]:
@@ -104,7 +109,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
       >>> gnp.polydiv(gnp.array([1.0, 3.0, 2.0]), gnp.array([1.0, 1.0]))
       (Array([1., 2.], dtype=float32), Array([0., 0., 0.], dtype=float32))
     """
-    p, q = promoted("polydiv", u, v, inexact=True)
+    p, q = _coefficients("polydiv", u, v, inexact=True)
     steps, degree = p.shape[0] - q.shape[0] + 1, q.shape[0]
     if steps <= 0:
         return zeros((1,), p.dtype), p
@@ -137,6 +142,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
       Array(11, dtype=int32)
     """
     coefficients, at = promoted("polyval", p, x)
+    coefficients = atleast_1d(coefficients)
     shape = lax.broadcast_shapes(coefficients.shape[1:], at.shape)
     value = full(shape, 0, at.dtype)
     if coefficients.shape[0] <= unroll:
@@ -174,7 +180,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     See also:
       `polyint`
     """
-    (c,) = promoted("polyder", p, inexact=True)
+    (c,) = _coefficients("polyder", p, inexact=True)
     m = _order("polyder", m)
     if m == 0:
         return c
@@ -205,7 +211,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """
     c, constants = promoted("polyint", p, 0 if k is None else k, inexact=True)
     m = _order("polyint", m)
-    constants = atleast_1d(constants)
+    c, constants = atleast_1d(c), atleast_1d(constants)
     if constants.shape[0] == 1:
         constants = lax.broadcast(constants[0], (m,))
     if constants.shape != (m,):

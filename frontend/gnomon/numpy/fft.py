@@ -94,7 +94,7 @@ def _transform(
 def _resized(x: Array, dims: Sequence[int], lengths: Sequence[int], halved: bool) -> Array:
     """Cut the input, or pad it with zeros, to the number of points of a transform."""
     wanted = list(lengths)
-    if halved:
+    if halved and wanted:
         wanted[-1] = wanted[-1] // 2 + 1
     limits, after = list(x.shape), [(0, 0, 0)] * x.ndim
     for d, n in zip(dims, wanted, strict=True):

@@ -31,7 +31,8 @@ def _weideman() -> tuple[float, np.ndarray[Any, Any]]:
     scale = math.sqrt(_TERMS / math.sqrt(2))
     angles = np.arange(1 - size, size) * math.pi / size
     t = scale * np.tan(angles / 2)
-    values = np.concatenate([[0.0], np.exp(-t * t) * (scale * scale + t * t)])
+    with np.errstate(under="ignore"):  # Far from the origin, exp is 0.
+        values = np.concatenate([[0.0], np.exp(-t * t) * (scale * scale + t * t)])
     coefficients = np.fft.fft(np.fft.fftshift(values)).real / (2 * size)
     return scale, coefficients[1 : _TERMS + 1][::-1]
 

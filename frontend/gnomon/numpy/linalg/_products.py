@@ -11,6 +11,7 @@ import opt_einsum
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding
 from gnomon._arrays.array import Array
 from gnomon.lax._contraction import PrecisionLike
+from gnomon.lax._structural import canonical_axis
 from gnomon.numpy import _linear_algebra
 from gnomon.numpy._arguments import as_array
 from gnomon.numpy._einsum import einsum
@@ -194,10 +195,11 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
       Array([0, 0, 1], dtype=int32)
     """
     a, b = as_array("linalg.cross", x1), as_array("linalg.cross", x2, 1)
-    if a.shape[axis] != 3 or b.shape[axis] != 3:
+    sizes = [x.shape[canonical_axis(axis, x.ndim)] for x in (a, b)]
+    if sizes != [3, 3]:
         raise ValueError(
             "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
-            f"{a.shape[axis]} and {b.shape[axis]} dimensional instead."
+            f"{sizes[0]} and {sizes[1]} dimensional instead."
         )
     return _linear_algebra.cross(a, b, axis=axis)
 

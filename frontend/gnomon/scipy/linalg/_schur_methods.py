@@ -98,6 +98,8 @@ def qr_multiply(
         raise ValueError(f"mode must be 'right' or 'left', got {mode!r}")
     if matrix.ndim < 2:
         raise ValueError(f"qr_multiply takes matrices, got shape {matrix.shape}")
+    if not other.ndim:
+        raise ValueError("qr_multiply takes a vector or a matrix to multiply, got a scalar")
     left, single = mode == "left", other.ndim == 1
     if single:
         other = other[:, None] if left else other[None, :]

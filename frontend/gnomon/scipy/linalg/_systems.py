@@ -308,6 +308,8 @@ def lu_solve(
     if trans not in (0, 1, 2):
         raise ValueError(f"'trans' value must be 0, 1, or 2, got {trans}")
     factors, rhs = promoted("scipy.linalg.lu_solve", lu_and_piv[0], b, inexact=True)
+    if not rhs.ndim:
+        raise ValueError("lu_solve takes a vector or a matrix, got a scalar as right-hand side")
     permutation = lax_linalg.lu_pivots_to_permutation(lu_and_piv[1], factors.shape[-2])
 
     def solve(lu: Array, x: Array) -> Array:
