@@ -287,6 +287,8 @@ def test_special_functions_where_their_formulas_end() -> None:
         return {
             "boxcox": special.boxcox(one - 1, gnp.stack([one - 1, one, -one])),
             "boxcox1p": special.boxcox1p(-one, one - 1),
+            "beta": special.beta(gnp.array([INF, INF, 2, 0]), one * gnp.array([2, INF, 3, 0])),
+            "beta'": gn.vmap(gn.grad(special.beta), (0, None))(gnp.array([INF, 1.0]), 2 * one),
             "gamma": special.gamma(near),
             "loggamma": special.loggamma(near),
             "poch": special.poch(z, m),
@@ -302,6 +304,8 @@ def test_special_functions_where_their_formulas_end() -> None:
     expected = {
         "boxcox": [-INF, -1, -INF],
         "boxcox1p": -INF,
+        "beta": [0, 0, 1 / 12, INF],
+        "beta'": [0, -0.75],
         "gamma": scipy.special.gamma(near.astype(complex)),
         "loggamma": scipy.special.loggamma(near.astype(complex)),
         "poch": scipy.special.poch(z.astype(float), m),
@@ -313,7 +317,7 @@ def test_special_functions_where_their_formulas_end() -> None:
 
     def some(*arguments: Any) -> dict[str, Any]:
         """Without what takes long to compile and has the same formulas."""
-        left_out = ("gamma", "wofz", "wofz'", "boxcox1p", "expn'")
+        left_out = ("beta'", "gamma", "wofz", "wofz'", "boxcox1p", "expn'")
         return {k: v for k, v in values(*arguments).items() if k not in left_out}
 
     arguments = (near, z, m, infinite, np.float32(1))

@@ -103,9 +103,14 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
       `beta`
     """
     a, b = real_arguments("betaln", a, b)
-    naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
-    # The logarithms for large arguments cancel, so combine them by Stirling's formula.
     small, large = gnp.minimum(a, b), gnp.maximum(a, b)
+    # Limits for which the sum below is the difference of infinities.
+    vanishes = (small > 0) & gnp.isinf(large)
+    is_pole = gnp.equal(small, 0) & gnp.equal(large, 0)
+    a, b = (gnp.where(vanishes | is_pole, 1, v) for v in (a, b))
+    naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
+    naive = gnp.where(vanishes, -np.inf, gnp.where(is_pole, np.inf, naive))
+    # The logarithms for large arguments cancel, so combine them by Stirling's formula.
     is_large = (large >= 10) & (small > 0) & (small < large) & gnp.isfinite(large)
     p, q = gnp.where(is_large, small, 1.0), gnp.where(is_large, large, 20.0)
     return gnp.where(is_large, lax.lgamma(p) - log_gamma_ratio(q, p), naive)
