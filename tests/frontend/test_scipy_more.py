@@ -187,6 +187,13 @@ def test_stft_and_back(options: dict[str, Any]) -> None:
         close(back[1][:, :50], SIGNAL, 64)
 
 
+def test_inverse_of_pieces_that_do_not_overlap() -> None:
+    z = scipy.signal.stft(SIGNAL, nperseg=10, noverlap=0, window="boxcar")[2]
+    back = signal.istft(z, nperseg=10, noverlap=0, window="boxcar")[1]
+    assert back.shape == SIGNAL.shape
+    close(back, SIGNAL, 64)
+
+
 @pytest.mark.parametrize("window", ["triang", "bartlett", "cosine", ("gaussian", 2.0), "tukey"])
 def test_windows(window: Any) -> None:
     for size in (8, 9):

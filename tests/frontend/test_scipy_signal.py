@@ -72,6 +72,15 @@ def test_cosine_transforms() -> None:
             check(ours, theirs, A, s=(4, 9), axes=(1, 0), **CLOSE)
 
 
+def test_cosine_transform_along_one_axis() -> None:
+    for ours, one in (
+        (gn.scipy.fft.dctn, gn.scipy.fft.dct),
+        (gn.scipy.fft.idctn, gn.scipy.fft.idct),
+    ):
+        x = to_gnomon(A)
+        np.testing.assert_array_equal(ours(x, s=4, axes=0), one(x, n=4, axis=0))
+
+
 @pytest.mark.parametrize("name", ["dct", "idct", "dctn", "idctn"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_cosine_transforms_of_16_bits_give_float32(name: str, dtype: str) -> None:

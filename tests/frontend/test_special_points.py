@@ -9,6 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import scipy.special
+import scipy.stats
 
 import gnomon as gn
 import gnomon.numpy as gnp
@@ -273,6 +275,106 @@ def test_small_box_cox_transformations() -> None:
             np.testing.assert_allclose(run(x, power), np.log1p(x), rtol=2.0**-51)
         slope = gn.grad(special.boxcox, 1)(3.0, 0.0)
         assert abs(float(slope) / (np.log(3.0) ** 2 / 2) - 1) < 2.0**-50
+
+
+def test_special_functions_where_their_formulas_end() -> None:
+    """Infinite logarithms, points next to poles, orders between integers, overflowing quotients."""
+    near = np.array([-4e-6, -1e-3, -1.001, 1e-5, -2 + 1e-4j], np.complex64)
+    z, m = np.float32([50, 50, 1000, 12, 3000]), np.float32([1, -1, 2.5, -1.5, 1e-3])
+    infinite = np.array([INF, -INF, INF * 1j, complex(INF, -1), complex(3, INF)], np.complex64)
+
+    def values(near: Any, z: Any, m: Any, infinite: Any, one: Any) -> dict[str, Any]:
+        return {
+            "boxcox": special.boxcox(one - 1, gnp.stack([one - 1, one, -one])),
+            "boxcox1p": special.boxcox1p(-one, one - 1),
+            "beta": special.beta(gnp.array([INF, INF, 2, 0]), one * gnp.array([2, INF, 3, 0])),
+            "beta'": gn.vmap(gn.grad(special.beta), (0, None))(gnp.array([INF, 1.0]), 2 * one),
+            "gamma": special.gamma(near),
+            "loggamma": special.loggamma(near),
+            "poch": special.poch(z, m),
+            "wofz": special.wofz(infinite),
+            "wofz'": gn.jvp(special.wofz, (infinite,), (gnp.ones_like(infinite),))[1],
+            "expn": special.expn(gnp.stack([one / 2, 1.8 * one, 2 * one]), one / 2),
+            "expn'": gn.vmap(gn.grad(special.expn, 1), (None, 0))(
+                0 * one, gnp.stack([one, one / 2])
+            ),
+        }
+
+    x = np.array([1, 0.5])
+    expected = {
+        "boxcox": [-INF, -1, -INF],
+        "boxcox1p": -INF,
+        "beta": [0, 0, 1 / 12, INF],
+        "beta'": [0, -0.75],
+        "gamma": scipy.special.gamma(near.astype(complex)),
+        "loggamma": scipy.special.loggamma(near.astype(complex)),
+        "poch": scipy.special.poch(z.astype(float), m),
+        "wofz": np.zeros(5),
+        "wofz'": np.zeros(5),
+        "expn": [np.nan, np.nan, scipy.special.expn(2, 0.5)],
+        "expn'": -np.exp(-x) * (1 + x) / x**2,
+    }
+
+    def some(*arguments: Any) -> dict[str, Any]:
+        """Without what takes long to compile and has the same formulas."""
+        left_out = ("beta'", "gamma", "wofz", "wofz'", "boxcox1p", "expn'")
+        return {k: v for k, v in values(*arguments).items() if k not in left_out}
+
+    arguments = (near, z, m, infinite, np.float32(1))
+    for results in (values(*arguments), gn.jit(some)(*arguments)):
+        for name, found in results.items():
+            np.testing.assert_allclose(found, expected[name], 1e-5, err_msg=name)
+
+
+def test_distributions_where_their_formulas_end() -> None:
+    """Many degrees of freedom or trials, tails that underflow, counts that are nan, wrong p."""
+    df = np.float32([INF, 1e20, 1e4, 21, 1])
+    counts = np.float32([0, 2, 50, np.nan])
+    trials = np.float32([1e15, 1e15, 1e4, 3])
+    p = np.float32([1e-18, 1e-15, 0.005, 0.5])
+    low = np.float32([-1000, -100, -10.5, -9.5, 1])
+    wrong = np.float32([0, 2, np.nan])
+
+    def values(df: Any, counts: Any, trials: Any, p: Any, low: Any, wrong: Any) -> dict[str, Any]:
+        return {
+            "t": stats.t.logpdf(counts[1], df),
+            "t'": gn.vmap(gn.grad(stats.t.logpdf), (None, 0))(counts[1], df[:2]),
+            "binom": stats.binom.pmf(counts, trials, p),
+            "nbinom": stats.nbinom.pmf(counts, trials, 1 - p),
+            "bernoulli": stats.bernoulli.pmf(counts[3], 0.5),
+            "betabinom": stats.betabinom.pmf(counts[3], 4, 2.0, 3.0),
+            "poisson": stats.poisson.pmf(counts[3], 2.0),
+            "gumbel_l": stats.gumbel_l.logcdf(low),
+            "gumbel_r": stats.gumbel_r.logsf(-low),
+            "geom p": stats.geom.pmf(1, wrong),
+            "dirichlet": stats.dirichlet.logpdf(gnp.array([0.25, 0, 0.75]), df[4] * gnp.ones(3)),
+            "cauchy": stats.cauchy.logpdf(1e30 * df[4]),
+            "nbinom p": stats.nbinom.pmf(0, 3, wrong),
+        }
+
+    wide = {"trials": trials.astype(float), "p": p.astype(float)}
+    lower_tail = np.array([-1000, *scipy.stats.gumbel_l.logcdf(low[1:].astype(float))])
+    expected = {
+        "t": scipy.stats.t.logpdf(2, df.astype(float)),
+        "t'": [-2, -2],
+        "binom": scipy.stats.binom.pmf(counts, wide["trials"], wide["p"]),
+        "nbinom": scipy.stats.nbinom.pmf(counts, wide["trials"], (1 - p).astype(float)),
+        **dict.fromkeys(("bernoulli", "betabinom", "poisson"), np.nan),
+        "gumbel_l": lower_tail,
+        "gumbel_r": lower_tail,
+        **dict.fromkeys(("geom p", "nbinom p"), [np.nan] * 3),
+        "dirichlet": np.log(2),
+        "cauchy": scipy.stats.cauchy.logpdf(1e30),
+    }
+
+    def some(*arguments: Any) -> dict[str, Any]:
+        kept = ("t", "binom", "gumbel_l", "geom p")
+        return {k: v for k, v in values(*arguments).items() if k in kept}
+
+    arguments = (df, counts, trials, p, low, wrong)
+    for results in (values(*arguments), gn.jit(some)(*arguments)):
+        for name, found in results.items():
+            np.testing.assert_allclose(found, expected[name], 1e-4, 1e-30, err_msg=name)
 
 
 def test_values_beside_the_poles() -> None:

@@ -102,8 +102,11 @@ def _loggamma_right(z: Array) -> Array:
 def _log_sin_pi(z: Array) -> Array:
     """log(sin(pi z)), continuous on the upper half plane and real at one half."""
     real, imaginary = lax.real(z), lax.imag(z)
-    turn = 2 * math.pi * (real - gnp.floor(real))
-    shrinking = lax.exp(-2 * math.pi * imaginary)
-    wave = lax.complex(shrinking * gnp.cos(turn), shrinking * gnp.sin(turn))
+    turn = 2 * math.pi * (real - gnp.round(real))
+    decay = -2 * math.pi * imaginary
+    # 1 - exp(decay + i turn), without the cancellation near whole numbers.
+    half = gnp.sin(turn / 2)
+    remaining = 2 * half * half - lax.expm1(decay) * gnp.cos(turn)
+    wave = lax.complex(remaining, -lax.exp(decay) * gnp.sin(turn))
     angle = lax.complex(math.pi * imaginary - math.log(2), math.pi * (0.5 - real))
-    return angle + lax.log1p(-wave)
+    return angle + lax.log(wave)

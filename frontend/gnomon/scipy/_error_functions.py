@@ -56,7 +56,8 @@ def wofz(z: ArrayLike) -> Array:
 @custom_jvp
 def _wofz(z: Array) -> Array:
     below = lax.imag(z) < 0
-    up = gnp.where(below, -z, z)
+    infinite = _is_infinite(z)
+    up = gnp.where(infinite, 1j, gnp.where(below, -z, z))
     scale, coefficients = _weideman()
     denominator = scale - 1j * up
     place = (scale + 1j * up) / denominator
@@ -64,11 +65,22 @@ def _wofz(z: Array) -> Array:
     for coefficient in coefficients:
         total = total * place + float(coefficient)
     found = 2 * total / (denominator * denominator) + (1 / math.sqrt(math.pi)) / denominator
+    found = gnp.where(infinite, 0, found)
     mirrored = gnp.where(below, z, 0)
     return gnp.where(below, 2 * lax.exp(-mirrored * mirrored) - found, found)
 
 
-_wofz.defjvps(lambda t, w, z: t * (2j / math.sqrt(math.pi) - 2 * z * w))
+def _is_infinite(z: Array) -> Array:
+    return gnp.isinf(lax.real(z)) | gnp.isinf(lax.imag(z))
+
+
+def _wofz_slope(w: Array, z: Array) -> Array:
+    vanishes = _is_infinite(z) & gnp.equal(w, 0)
+    finite = gnp.where(vanishes, 0, z)
+    return gnp.where(vanishes, 0, 2j / math.sqrt(math.pi) - 2 * finite * w)
+
+
+_wofz.defjvps(lambda t, w, z: t * _wofz_slope(w, z))
 
 
 # Nodes and weights on [0, 1].

@@ -103,15 +103,24 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
       `beta`
     """
     a, b = real_arguments("betaln", a, b)
-    naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
-    # The logarithms for large arguments cancel, so combine them by Stirling's formula.
     small, large = gnp.minimum(a, b), gnp.maximum(a, b)
+    # Limits for which the sum below is the difference of infinities.
+    vanishes = (small > 0) & gnp.isinf(large)
+    is_pole = gnp.equal(small, 0) & gnp.equal(large, 0)
+    a, b = (gnp.where(vanishes | is_pole, 1, v) for v in (a, b))
+    naive = lax.lgamma(a) + lax.lgamma(b) - lax.lgamma(a + b)
+    naive = gnp.where(vanishes, -np.inf, gnp.where(is_pole, np.inf, naive))
+    # The logarithms for large arguments cancel, so combine them by Stirling's formula.
     is_large = (large >= 10) & (small > 0) & (small < large) & gnp.isfinite(large)
     p, q = gnp.where(is_large, small, 1.0), gnp.where(is_large, large, 20.0)
+    return gnp.where(is_large, lax.lgamma(p) - log_gamma_ratio(q, p), naive)
+
+
+def log_gamma_ratio(q: Array, p: Array) -> Array:
+    """log(gamma(q + p) / gamma(q)) for q >= 10 and p >= 0."""
     total = p + q
     rests = _stirling_rest(total) - _stirling_rest(q)
-    growth = p * lax.log(total) - p + (q - 0.5) * lax.log1p(p / q) + rests
-    return gnp.where(is_large, lax.lgamma(p) - growth, naive)
+    return p * lax.log(total) - p + (q - 0.5) * lax.log1p(p / q) + rests
 
 
 def _stirling_rest(x: Array) -> Array:
@@ -272,7 +281,13 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
 
 @custom_jvp
 def _poch(z: Array, m: Array) -> Array:
-    return gnp.where(gnp.equal(m, 0), lax.full_like(z, 1), gamma(z + m) / gamma(z))
+    # gamma of large arguments overflows, although the quotient may be small.
+    start, step = gnp.minimum(z, z + m), gnp.abs(m)
+    is_large = (start >= 10) & gnp.isfinite(z + m)
+    logarithm = log_gamma_ratio(gnp.where(is_large, start, 10), gnp.where(is_large, step, 0))
+    ratio = lax.exp(gnp.where(m < 0, -logarithm, logarithm))
+    value = gnp.where(is_large, ratio, gamma(z + m) / gamma(z))
+    return gnp.where(gnp.equal(m, 0), lax.full_like(z, 1), value)
 
 
 _poch.defjvps(

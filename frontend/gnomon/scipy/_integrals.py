@@ -72,14 +72,20 @@ def _expn(n: Array, x: Array) -> Array:
     value = gnp.where(gnp.equal(n, 0), lax.exp(-x) / x, value)
     at_zero = gnp.where(n > 1, 1 / gnp.where(n > 1, n - 1, 1), np.inf)
     value = gnp.where(gnp.equal(x, 0), at_zero, value)
-    lost = (x < 0) | (n < 0) | gnp.isnan(x)
+    # The series is that of whole orders.
+    is_fraction = gnp.not_equal(n, gnp.floor(n)) & (x > 0) & (x <= 1)
+    lost = (x < 0) | (n < 0) | gnp.isnan(x) | is_fraction
     return gnp.where(lost, lax.full_like(x, np.nan), gnp.where(gnp.equal(x, np.inf), 0, value))
 
 
 @_expn.defjvp
 def _expn_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (n, x), (_, t) = primals, tangents
-    return _expn(n, x), -t * _expn(n - 1, x)
+    value = _expn(n, x)
+    is_zero = gnp.equal(n, 0)
+    # Order -1 by the recurrence between neighbouring orders.
+    below_zero = (lax.exp(-x) + value) / x
+    return value, -t * gnp.where(is_zero, below_zero, _expn(gnp.where(is_zero, 0, n - 1), x))
 
 
 @strongly_typed
@@ -87,7 +93,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The generalized exponential integral E_n(x), differentiable in x.
 
     Args:
-      n: whole numbers, not negative.
+      n: whole numbers, not negative. Between them the result is nan for x in (0, 1].
       x: real numbers, not negative.
 
     Example:

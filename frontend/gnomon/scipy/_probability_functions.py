@@ -566,7 +566,8 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def _expm1_over(power: Array, logarithm: Array) -> Array:
-    product = power * logarithm
+    # At power 0 the value is the logarithm, even where that is infinite.
+    product = gnp.where(gnp.equal(power, 0) & gnp.isinf(logarithm), 0, power * logarithm)
     # The first terms of the series; the quotient would lose digits where the product is subnormal.
     is_small = gnp.abs(product) < float(np.finfo(product.dtype).eps)
     safe = gnp.where(is_small, 1, power)

@@ -424,7 +424,7 @@ def istft(
     length = default if nfft is None else index(nfft)
     if length < size:
         raise ValueError(f"FFT length ({length}) must be longer than nperseg ({size}).")
-    shared = index(noverlap or size // 2)
+    shared = size // 2 if noverlap is None else index(noverlap)
     if shared >= size:
         raise ValueError(f"noverlap must be less than nperseg, got {shared} and {size}")
     z = gnp.moveaxis(z, (along, across), (-2, -1))

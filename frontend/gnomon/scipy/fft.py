@@ -143,7 +143,7 @@ def _several(
     x: Any,
     type: int,
     s: Any,
-    axes: Sequence[int] | None,
+    axes: int | Sequence[int] | None,
     norm: str | None,
 ) -> Array:
     _check(function, type, norm)
@@ -156,7 +156,7 @@ def _several(
     if axes is None:
         places = tuple(range(y.ndim - len(sizes) if sizes else 0, y.ndim))
     else:
-        places = axis_tuple(function, tuple(axes), y.ndim)
+        places = axis_tuple(function, axes if isinstance(axes, int) else tuple(axes), y.ndim)
     for place, n in zip(places, sizes or [None] * len(places), strict=False):
         y = one(y, type, n, place, norm)
     return y
@@ -165,8 +165,8 @@ def _several(
 def dctn(
     x: ArrayLike,
     type: int = 2,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
+    s: int | Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
     """The discrete cosine transform along several axes.
@@ -175,7 +175,7 @@ def dctn(
       x: an array of real numbers.
       type: must be 2.
       s: the sizes to cut or pad the axes to with zeros; None keeps them.
-      axes: the axes; None means the last ``len(s)``, or all.
+      axes: the axes, or one; None means the last ``len(s)``, or all.
       norm: None, or "ortho", with which the transform is orthogonal.
 
     Example:
@@ -194,8 +194,8 @@ def dctn(
 def idctn(
     x: ArrayLike,
     type: int = 2,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
+    s: int | Sequence[int] | None = None,
+    axes: int | Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
     """The inverse of `dctn`.
@@ -204,7 +204,7 @@ def idctn(
       x: an array of real numbers.
       type: must be 2.
       s: the sizes to cut or pad the axes to with zeros; None keeps them.
-      axes: the axes; None means the last ``len(s)``, or all.
+      axes: the axes, or one; None means the last ``len(s)``, or all.
       norm: the scaling, which must be the one of the forward transform.
 
     Example:

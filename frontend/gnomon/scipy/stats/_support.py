@@ -64,6 +64,14 @@ def log_of_probability(p: Array) -> Array:
     return gnp.where(impossible, -np.inf, lax.log(gnp.where(impossible, 1, p)))
 
 
+def log1m_exp_of_exp(z: Array) -> Array:
+    """log(1 - exp(-exp(z))), also where exp(z) underflows."""
+    is_low = z < -10
+    growth = lax.exp(gnp.where(is_low, z, -10))
+    series = z - growth / 2 + growth * growth / 24
+    return gnp.where(is_low, series, log_of_probability(-lax.expm1(-lax.exp(z))))
+
+
 def nan_unless(valid: Array, value: Array) -> Array:
     """The value where the parameters are valid, and nan elsewhere, as in SciPy."""
     return gnp.where(valid, value, np.nan)

@@ -34,7 +34,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     n = k - loc
     value = special.xlogy(n, p) + special.xlog1py(1 - n, -p)
     value = gnp.where(gnp.equal(n, 0) | gnp.equal(n, 1), value, -np.inf)
-    return nan_unless((p >= 0) & (p <= 1), value)
+    return nan_unless((p >= 0) & (p <= 1) & ~gnp.isnan(n), value)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import typed_as_outcome
+from gnomon.scipy.stats._support import nan_unless, typed_as_outcome
 
 
 @typed_as_outcome
@@ -39,7 +39,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     ways = -lax.log1p(n) - special.betaln(n - safe + 1, safe + 1)
     value = ways + special.betaln(safe + a, n - safe + b) - special.betaln(a, b)
     value = gnp.where(inside, value, -np.inf)
-    return gnp.where((n < 0) | (a <= 0) | (b <= 0), np.nan, value)
+    return nan_unless((n >= 0) & (a > 0) & (b > 0) & ~gnp.isnan(count), value)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:

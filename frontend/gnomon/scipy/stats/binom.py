@@ -35,10 +35,10 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     count = k - loc
     inside = (count >= 0) & (count <= n)
     safe = gnp.where(inside, count, 0)
-    ways = lax.lgamma(n + 1) - lax.lgamma(safe + 1) - lax.lgamma(n - safe + 1)
+    ways = -lax.log1p(n) - special.betaln(n - safe + 1, safe + 1)
     value = ways + special.xlogy(safe, p) + special.xlog1py(n - safe, -p)
     value = gnp.where(inside, value, -np.inf)
-    return nan_unless((n >= 0) & (p >= 0) & (p <= 1), value)
+    return nan_unless((n >= 0) & (p >= 0) & (p <= 1) & ~gnp.isnan(count), value)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -31,7 +31,12 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = real_arguments("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
-    return -lax.log(math.pi * scale) - lax.log1p(z * z)
+    # The square of a large number may overflow, and beside it 1 is lost.
+    is_far = gnp.abs(z) > 1e9
+    far = 2 * lax.log(gnp.where(is_far, gnp.abs(z), 1))
+    near = gnp.where(is_far, 0, z)
+    growth = gnp.where(is_far, far, lax.log1p(near * near))
+    return -lax.log(math.pi * scale) - growth
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -41,7 +41,7 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     normalizer = gnp.sum(lax.lgamma(alpha)) - lax.lgamma(gnp.sum(alpha))
     powers = gnp.reshape(alpha - 1, (-1,) + (1,) * (x.ndim - 1))
     value = gnp.sum(special.xlogy(powers, x), axis=0) - normalizer
-    inside = gnp.all(x > 0, axis=0) & (gnp.abs(gnp.sum(x, axis=0) - 1) < 1e-6)
+    inside = gnp.all(x >= 0, axis=0) & (gnp.abs(gnp.sum(x, axis=0) - 1) < 1e-6)
     return gnp.where(inside, value, -np.inf)
 
 

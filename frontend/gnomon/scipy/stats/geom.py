@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import typed_as_outcome
+from gnomon.scipy.stats._support import nan_unless, typed_as_outcome
 
 
 @typed_as_outcome
@@ -34,7 +34,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     k, p, loc = real_arguments("geom.logpmf", k, p, loc)
     n = k - loc
     value = special.xlog1py(n - 1, -p) + lax.log(p)
-    return gnp.where(n <= 0, -np.inf, value)
+    return nan_unless((p > 0) & (p <= 1), gnp.where(n <= 0, -np.inf, value))
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -6,7 +6,7 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability
+from gnomon.scipy.stats._support import log1m_exp_of_exp
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -123,7 +123,8 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
       >>> stats.gumbel_l.logcdf(gnp.array([-2.0, 0.0, 1.0])).round(4)
       Array([-2.0669, -0.4587, -0.0683], dtype=float32)
     """
-    return log_of_probability(cdf(x, loc, scale))
+    x, loc, scale = real_arguments("gumbel_l.logcdf", x, loc, scale)
+    return log1m_exp_of_exp((x - loc) / scale)
 
 
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -6,7 +6,7 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, typed_as_outcome
+from gnomon.scipy.stats._support import log1m_exp_of_exp, typed_as_outcome
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -124,7 +124,8 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
       >>> stats.gumbel_r.logsf(gnp.array([-1.0, 0.0, 2.0])).round(4)
       Array([-0.0683, -0.4587, -2.0669], dtype=float32)
     """
-    return log_of_probability(sf(x, loc, scale))
+    x, loc, scale = real_arguments("gumbel_r.logsf", x, loc, scale)
+    return log1m_exp_of_exp((loc - x) / scale)
 
 
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import typed_as_outcome
+from gnomon.scipy.stats._support import nan_unless, typed_as_outcome
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -34,7 +34,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     inside = (n >= 0) & gnp.equal(n, lax.floor(n))
     safe = gnp.where(inside, n, 0)
     value = special.xlogy(safe, mu) - lax.lgamma(safe + 1) - mu
-    return gnp.where(inside, value, -np.inf)
+    return nan_unless(~gnp.isnan(n), gnp.where(inside, value, -np.inf))
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
