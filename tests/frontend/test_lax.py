@@ -838,6 +838,9 @@ def test_scatter_errors() -> None:
 def test_index_take() -> None:
     check(glax.index_take, jlax.index_take, X, (jnp.array([0, 2]),), (1,))
     check(glax.index_take, jlax.index_take, X, (jnp.array([0, 2]), jnp.array([3, 1])), (0, 1))
+    beyond = jnp.array([-1, 7, 255, -300])
+    check(glax.index_take, jlax.index_take, X, (beyond, -beyond), (0, 1))
+    check(glax.index_take, jlax.index_take, X, (beyond.astype("uint32"),), (1,))
 
 
 def test_stop_gradient() -> None:
