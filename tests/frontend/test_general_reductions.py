@@ -133,8 +133,10 @@ def test_errors_of_mismatched_operands() -> None:
     x = gnp.ones((2, 3))
     with pytest.raises(ValueError, match="same tree structure"):
         lax.reduce((x, x), 0.0, lax.add, (0,))
-    with pytest.raises(TypeError, match="must be scalars"):
+    with pytest.raises(ValueError, match="must be scalars"):
         lax.reduce(x, x, lax.add, (0,))
+    with pytest.raises(TypeError, match="must be scalars"):
+        lax.reduce_window(x, x, lax.add, (1, 1))
     with pytest.raises(ValueError, match="one shape"):
         lax.reduce((x, x[0]), (0.0, 0.0), lambda a, b: a, (0,))
     with pytest.raises(TypeError, match=r"it returns \(bool\[\]\)"):

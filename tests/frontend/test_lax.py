@@ -325,6 +325,10 @@ CASES: list[tuple[str, Any]] = [
             (V, (2, 5), (2,)),
             (V, (5,), (-1,)),
             (M, (2, 3), (1, 0)),
+            (M, (3, 2), (1, 0)),
+            (M, (3, 4, 2), (2, 0)),
+            (M[:1], (3, 4, 2), (1, 0)),
+            (M[:, :2], (2, 2), (1, 1)),
             (M, (2, 4, 3), (0, 2)),
             (jnp.ones((2, 1)), (2, 4), (0, 1)),
             (1, (2, 3), ()),
@@ -839,6 +843,9 @@ def test_scatter_errors() -> None:
 def test_index_take() -> None:
     check(glax.index_take, jlax.index_take, X, (jnp.array([0, 2]),), (1,))
     check(glax.index_take, jlax.index_take, X, (jnp.array([0, 2]), jnp.array([3, 1])), (0, 1))
+    beyond = jnp.array([-1, 7, 255, -300])
+    check(glax.index_take, jlax.index_take, X, (beyond, -beyond), (0, 1))
+    check(glax.index_take, jlax.index_take, X, (beyond.astype("uint32"),), (1,))
 
 
 def test_stop_gradient() -> None:
@@ -943,3 +950,17 @@ def test_tokens() -> None:
     for operands in ((1.0,), (first, gn.numpy.ones(2))):
         with pytest.raises(TypeError, match="after_all: operands must be tokens, got"):
             glax.after_all(*operands)
+
+
+def test_permuted_broadcasts() -> None:
+    # JAX returns an operand of the result's shape as it is, and its derivative fails.
+    square = np.arange(9.0, dtype=np.float32).reshape(3, 3)
+    weights = np.arange(18.0, dtype=np.float32).reshape(3, 2, 3)
+
+    def permuted(x: Any) -> tuple[Any, Any]:
+        slope = gn.grad(lambda x: (glax.broadcast_in_dim(x, (3, 2, 3), (2, 0)) * weights).sum())
+        return glax.broadcast_in_dim(x, (3, 3), (1, 0)), slope(x)
+
+    for result, slope in (permuted(square), gn.jit(permuted)(square)):
+        np.testing.assert_array_equal(result, square.T)
+        np.testing.assert_array_equal(slope, weights.sum(1).T)

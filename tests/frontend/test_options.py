@@ -137,7 +137,8 @@ nn.dot_product_attention(T[None], T[None], T[None], query_seq_lengths=I[:1] * 0 
 stats.multivariate_normal.logpdf(S, S, gnp.stack([P, P, P, P]))
 [signal.welch(C, nperseg=4, return_onesided=False), signal.welch(M, nperseg=4, average='median')]
 [signal.csd(F, G, nperseg=4), signal.csd(F, C, nperseg=4, return_onesided=False)]
-signal.istft(signal.stft(M, nperseg=4)[2], nperseg=4)
+[signal.istft(signal.stft(M, nperseg=4)[2], nperseg=4), signal.istft(X, input_onesided=False)]
+gn.scipy.linalg.leslie(M, M[:, 1:])
 [gn.scipy.sparse.linalg.cg(P, V), gn.scipy.sparse.linalg.bicgstab(S, V)]
 gn.scipy.sparse.linalg.cg(X @ X.conj().T + 3 * gnp.eye(3, dtype='complex64'), X[0])
 [gn.scipy.sparse.linalg.gmres(X + 3 * gnp.eye(3, dtype='complex64'), X[0], solve_method=m) \

@@ -92,6 +92,14 @@ def test_permutations_of_lu_are_found_in_64_bits() -> None:
         np.testing.assert_array_equal(np.asarray(permutation @ lower @ upper), np.asarray(x))
 
 
+def test_leslie_without_rank_promotion() -> None:
+    rows, rates = np.arange(6.0).reshape(2, 3), np.arange(4.0).reshape(2, 2)
+    with gn.numpy_rank_promotion("raise"):
+        matrices = ours.leslie(rows, rates)
+    for matrix, row, rate in zip(matrices, rows, rates, strict=True):
+        np.testing.assert_array_equal(matrix, theirs.leslie(row, rate))
+
+
 @pytest.mark.slow
 def test_the_rest() -> None:
     with one_program() as equal:

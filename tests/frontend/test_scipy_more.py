@@ -127,6 +127,12 @@ def test_statistics(axis: int | None) -> None:
     assert np.isnan(np.asarray(stats.rankdata(gnp.array([1.0, np.nan])))).all()
 
 
+def test_mode_in_64_bits_under_strict_dtype_promotion() -> None:
+    with gn.enable_x64(True), gn.numpy_dtype_promotion("strict"):
+        value, count = stats.mode(gnp.array([3.0, 1.0, 3.0]))
+    assert (float(value), int(count), count.dtype) == (3.0, 2, np.int64)
+
+
 def test_errors_of_statistics() -> None:
     with pytest.raises(ValueError, match="unknown method"):
         stats.rankdata(SAMPLES, "best")

@@ -106,6 +106,13 @@ def test_functions_in_the_schur_form() -> None:
     triangular, vectors = (np.asarray(x) for x in linalg.rsf2csf(t, z))
     close(vectors @ triangular @ vectors.conj().T, A)
     assert not np.tril(triangular, -1).any()
+    for shapes in (((), (3,)), ((2, 1), (3,)), ((3,), ())):
+        batch = np.broadcast_shapes(*shapes)
+        results = linalg.rsf2csf(
+            *(np.broadcast_to(x, (*n, *x.shape)) for n, x in zip(shapes, (t, z), strict=True))
+        )
+        for result, expected in zip(results, (triangular, vectors), strict=True):
+            np.testing.assert_array_equal(result, np.broadcast_to(expected, (*batch, *A.shape)))
     close(linalg.funm(A, gnp.exp), scipy.linalg.expm(A), 32)
     result, error = linalg.funm(A, gnp.sin, disp=False)
     expected, estimate = scipy.linalg.funm(A, np.sin, disp=False)

@@ -57,6 +57,20 @@ def test_derivatives_of_sinc(dtype: type) -> None:
             same_digits(values, 1 / large, units=16)
 
 
+def test_sinc_at_infinity() -> None:
+    # As in JAX since 0.12; NumPy and JAX before give nan.
+    for dtype in ("float32", "bfloat16"):
+        x = gnp.array([np.inf, -np.inf, 1.0], dtype)
+        for run in (gnp.sinc, gn.jit(gnp.sinc)):
+            values = run(x)
+            assert not np.any(values)
+            assert not np.signbit(np.asarray(values)[:2].astype(np.float32)).any()
+        assert not np.any(gn.vmap(gn.grad(gnp.sinc))(x[:2]))
+    z = gnp.array([complex(np.inf, 2), complex(-np.inf, 0)], "complex64")
+    assert not np.any(gnp.sinc(z)) and not np.any(gn.jit(gnp.sinc)(z))
+    assert not np.any(gn.vmap(gn.grad(gnp.sinc, holomorphic=True))(z))
+
+
 def same_digits(found: Any, expected: np.ndarray, units: float) -> None:
     """Compare each element by its own magnitude."""
     found, is_zero = np.asarray(found), expected == 0

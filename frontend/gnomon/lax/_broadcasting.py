@@ -13,7 +13,7 @@ from gnomon._tracing.bind import bind
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.dimension import is_symbolic_dim
 from gnomon.lax._operands import argument, as_shape, as_tuple
-from gnomon.lax._structural import Shape, expand_dims, ints
+from gnomon.lax._structural import Shape, expand_dims, ints, transpose
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
@@ -91,7 +91,7 @@ def broadcast_in_dim(
       broadcast_dimensions: for each dimension of the operand, the matching dimension of the result.
       out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
-      TypeError: the dimensions are not increasing, do not exist, or sizes do not fit.
+      TypeError: a dimension does not exist or is named twice, or sizes do not fit.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -120,18 +120,20 @@ def broadcast_in_dim(
             "lax.broadcast_in_dim: broadcast_dimensions must be non-negative and less than the "
             f"rank of the result; got {given}"
         )
-    if any(a >= b for a, b in itertools.pairwise(dims)):
+    if len(set(dims)) != len(dims):
         raise TypeError(
-            f"lax.broadcast_in_dim: broadcast_dimensions must be strictly increasing, got {given}"
+            f"lax.broadcast_in_dim: broadcast_dimensions must not name one twice, got {given}"
         )
     if any(n not in (1, sizes[d]) for n, d in zip(x.shape, dims, strict=True)):
         raise TypeError(
             "lax.broadcast_in_dim: each dimension of the operand must have size 1 or the "
             f"size of the result's dimension; got {given}"
         )
+    # The dimensions of the operation increase, so those of the operand take their order first.
+    x = transpose(x, sorted(range(x.ndim), key=dims.__getitem__))
     if x.shape == sizes:
         return x
-    return bind(ops.broadcast_in_dim, x, shape=sizes, dims=dims)
+    return bind(ops.broadcast_in_dim, x, shape=sizes, dims=tuple(sorted(dims)))
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:

@@ -131,7 +131,8 @@ def _trees(what: str, operands: Any, init_values: Any) -> tuple[Arrays, Arrays, 
     scalars = [argument(what, x, i) for i, x in enumerate(inits)]
     if any(s.shape for s in scalars):
         shapes = [s.shape for s in scalars]
-        raise TypeError(f"lax.{what}: initial values must be scalars, got shapes {shapes}")
+        error = TypeError if what == "reduce_window" else ValueError  # As in JAX.
+        raise error(f"lax.{what}: initial values must be scalars, got shapes {shapes}")
     if len({x.shape for x in arrays}) > 1:
         given = ", ".join(str(x.shape) for x in arrays)
         raise ValueError(f"lax.{what}: operands must have one shape, got {given}")

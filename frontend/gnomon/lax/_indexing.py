@@ -15,8 +15,17 @@ from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.contract import Op, TypeRuleError
 from gnomon.dialects.emit import ops
 from gnomon.dialects.indexing import default_fill_value
-from gnomon.lax._creation import converted
-from gnomon.lax._operands import ANY_DTYPE, INTEGERS, NUMBER, Dtypes, accept, argument, same_dtype
+from gnomon.lax._creation import converted, full_like
+from gnomon.lax._operands import (
+    ANY_DTYPE,
+    INTEGERS,
+    NUMBER,
+    Dtypes,
+    accept,
+    argument,
+    same_dtype,
+    widened,
+)
 from gnomon.lax._structural import concatenate, expand_dims, ints
 
 
@@ -134,6 +143,18 @@ def _index_rows(function: str, indices: Any) -> Array:
     if rows.dtype not in INTEGERS:
         raise ValueError(f"lax.{function}: indices must be integers, got {rows.aval}")
     return rows
+
+
+def _modulo(index: Array, size: Any) -> Array:
+    """Integers modulo a size, from 0 on."""
+    if isinstance(size, int):
+        size = max(size, 1)  # Nothing can be divided by zero; no index of an empty axis is read.
+    divisor = full_like(index, size)
+    rest = bind(ops.rem, index, divisor)
+    if index.dtype.kind == "u":
+        return rest
+    is_negative = bind(ops.lt, rest, full_like(index, 0))
+    return bind(ops.select, is_negative, bind(ops.add, rest, divisor), rest)
 
 
 def gather(
@@ -328,7 +349,8 @@ def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Arra
 
     Args:
       src: an array.
-      idxs: one 1-d integer array for each axis, all of one length n.
+      idxs: one 1-d integer array for each axis, all of one length n. Indices are taken modulo the
+        size of the axis, so negative ones count from the end.
       axes: the dimensions that ``idxs`` index.
     Returns:
       An array of shape (n, remaining dimensions).
@@ -345,7 +367,11 @@ def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Arra
     """
     x = argument("index_take", src)
     dims = ints("index_take", "axes", axes)
-    columns = [_index_rows("index_take", i) for i in idxs]
+    bounds = [x.shape[d] for d in dims]
+    columns = [
+        _modulo(widened(_index_rows("index_take", i), *bounds), n)
+        for i, n in zip(idxs, bounds, strict=True)
+    ]
     rows = concatenate([expand_dims(c, (1,)) for c in columns], 1)
     sizes = tuple(1 if d in dims else n for d, n in enumerate(x.shape))
     return gather(

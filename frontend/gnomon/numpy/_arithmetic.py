@@ -186,6 +186,9 @@ def sinc(x: ArrayLike, /) -> Array:
     if x.dtype.itemsize == 2:
         wide = bind(ops.convert, x, dtype=np.dtype(np.float32))
         return bind(ops.convert, sinc(wide), dtype=x.dtype)
+    # The limit is 0, as at 2; a constant there keeps infinities out of the derivative, too.
+    is_infinite = _is_infinite_along_reals(x)
+    x = select_op(is_infinite, constant_like(x, 2), x)
     angle = bind(ops.mul, x, constant_like(x, np.pi))
     # The quotient's derivatives cancel near 0; those of the series do not.
     magnitude = bind(ops.abs, x)
@@ -200,7 +203,8 @@ def sinc(x: ArrayLike, /) -> Array:
             bind(ops.mul, bind(ops.mul, square, constant_like(x, 1 / (k * (k + 1)))), series),
         )
     if is_complex(x.dtype):
-        return select_op(is_small, series, bind(ops.div, bind(ops.sin, safe), safe))
+        quotient = select_op(is_infinite, zero_like(x), bind(ops.div, bind(ops.sin, safe), safe))
+        return select_op(is_small, series, quotient)
     # Subtract whole numbers, which is exact, and take the sine of the rest.
     whole = bind(ops.round, x, rounding_method="TO_NEAREST_EVEN")
     rest = bind(ops.sub, x, whole)
@@ -221,6 +225,13 @@ def sinc(x: ArrayLike, /) -> Array:
     correction = select_op(is_finite, correction, zero_like(x))
     corrected = bind(ops.add, quotient, bind(ops.stop_gradient, correction))
     return select_op(is_small, series, corrected)
+
+
+def _is_infinite_along_reals(x: Array) -> Array:
+    if not is_complex(x.dtype):
+        return bind(ops.eq, bind(ops.abs, x), constant_like(x, np.inf))
+    is_infinite = _is_infinite_along_reals(bind(ops.real, x))
+    return bind(getattr(ops, "and"), is_infinite, bind(ops.is_finite, bind(ops.imag, x)))
 
 
 def rounding_of_multiple(x: Array, factor: np.longdouble, product: Array) -> Array:

@@ -433,8 +433,9 @@ def istft(
     samples = window_of("istft", window, size, np.dtype(real_dtype(pieces.dtype)))
     step = size - shared
     # The spectrum was scaled by the sum of the window.
-    weighed = pieces * lax.broadcast_to_rank(samples, pieces.ndim)
-    x = _overlapped(weighed * gnp.sum(samples), step)
+    scale = converted(samples, pieces.dtype)
+    weighed = pieces * lax.broadcast_to_rank(scale, pieces.ndim)
+    x = _overlapped(weighed * gnp.sum(scale), step)
     weights = gnp.broadcast_to(samples * samples, (pieces.shape[-2], size))
     norm = _overlapped(weights, step)
     if boundary:

@@ -37,7 +37,7 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
 
     Args:
       T: ``[..., n, n]``: triangular, except for 2 by 2 blocks.
-      Z: ``[..., n, n]``: the Schur vectors.
+      Z: ``[..., n, n]``: the Schur vectors. Leading dimensions are broadcast.
       check_finite: ignored.
     Returns:
       ``(t, z)``: triangular and unitary, with ``z @ t @ z^H = Z @ T @ Z^H``.
@@ -60,8 +60,12 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
             raise ValueError(f"Input '{name}' must be square, got shape {x.shape}.")
     if t.shape[-1] != z.shape[-1]:
         raise ValueError(f"Input array shapes must match: Z: {z.shape} vs. T: {t.shape}")
+    batch = tuple(lax.broadcast_shapes(t.shape[:-2], z.shape[:-2]))
+    shape = (*batch, *t.shape[-2:])
     triangular, vectors = _complex_schur(t)
-    return triangular, product(_complex(z), vectors)
+    vectors = gnp.broadcast_to(vectors, shape)
+    z = gnp.broadcast_to(_complex(z), shape)
+    return gnp.broadcast_to(triangular, shape), product(z, vectors)
 
 
 def qr_multiply(

@@ -183,7 +183,8 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
             "The length of f along the last axis must be at least 2, and that of s one less; got "
             f"f shape {row.shape} and s shape {rates.shape}."
         )
-    diagonal = gnp.expand_dims(rates, -1) * gnp.eye(n - 1, n, dtype=rates.dtype)
+    identity = gnp.broadcast_to(gnp.eye(n - 1, n, dtype=rates.dtype), (*rates.shape, n))
+    diagonal = gnp.expand_dims(rates, -1) * identity
     return gnp.concatenate([gnp.expand_dims(row, -2), diagonal], axis=-2)
 
 

@@ -90,11 +90,11 @@ def mode(
         dtype = _dtypes.default_float_dtype()
         return ModeResult(gnp.full(shape, np.nan, dtype), gnp.zeros(shape, dtype))
     ordered = gnp.sort(x, axis)
-    places = lax.broadcasted_iota(_dtypes.default_int_dtype(), x.shape, axis)
+    places = lax.broadcasted_iota(np.int32, x.shape, axis)
     lengths = places - _run_starts(_begins_run(ordered, axis), axis) + 1
     best = gnp.argmax(lengths, axis, keepdims=True)
     values = gnp.take_along_axis(ordered, best, axis)
-    counts = gnp.max(lengths, axis, keepdims=True)
+    counts = gnp.max(lengths, axis, keepdims=True).astype(_dtypes.default_int_dtype())
     return ModeResult(gnp.reshape(values, shape), gnp.reshape(counts, shape))
 
 
