@@ -144,6 +144,7 @@ print(*(os.environ["GNOMON_" + name] for name in names), *sys.argv[1:])
     assert sorted(run.stdout.splitlines()) == [f"[{i}] 3 {i} 2 -n 7" for i in range(3)]
 
 
+@pytest.mark.slow
 def test_the_launcher_ends_all_when_one_fails(tmp_path: Path) -> None:
     program = """
 import os, sys, time

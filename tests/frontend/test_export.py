@@ -91,6 +91,7 @@ def test_static_arguments_are_a_part_of_the_program() -> None:
     assert_close(exported.call(X), 3 * X)
 
 
+@pytest.mark.sampled(1)
 def test_gradients(revived) -> None:
     def fun(np_like, x, y):
         return np_like.sum(np_like.sin(x) * y), y**2

@@ -77,6 +77,7 @@ def test_tolerances(tolerance: float) -> None:
         assert error < 30 * tolerance
 
 
+@pytest.mark.slow
 def test_derivatives_of_two_orders() -> None:
     with gn.enable_x64(True):
 

@@ -194,6 +194,7 @@ GAUSS: list[tuple[float, ...]] = [
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "table", "lost"),
     [("hyp1f1", CONFLUENT, {"float32": 5, "float64": 4}), ("hyp2f1", GAUSS, {"float32": 3})],

@@ -291,7 +291,8 @@ def test_small_box_cox_transformations() -> None:
         assert abs(float(slope) / (np.log(3.0) ** 2 / 2) - 1) < 2.0**-50
 
 
-def test_special_functions_where_their_formulas_end() -> None:
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_special_functions_where_their_formulas_end(jit: bool) -> None:
     """Infinite logarithms, points next to poles, orders between integers, overflowing quotients."""
     near = np.array([-4e-6, -1e-3, -1.001, 1e-5, -2 + 1e-4j], np.complex64)
     z, m = np.float32([50, 50, 1000, 12, 3000]), np.float32([1, -1, 2.5, -1.5, 1e-3])
@@ -335,12 +336,12 @@ def test_special_functions_where_their_formulas_end() -> None:
         return {k: v for k, v in values(*arguments).items() if k not in left_out}
 
     arguments = (near, z, m, infinite, np.float32(1))
-    for results in (values(*arguments), gn.jit(some)(*arguments)):
-        for name, found in results.items():
-            np.testing.assert_allclose(found, expected[name], 1e-5, err_msg=name)
+    for name, found in (gn.jit(some) if jit else values)(*arguments).items():
+        np.testing.assert_allclose(found, expected[name], 1e-5, err_msg=name)
 
 
-def test_distributions_where_their_formulas_end() -> None:
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_distributions_where_their_formulas_end(jit: bool) -> None:
     """Many degrees of freedom or trials, tails that underflow, counts that are nan, wrong p."""
     df = np.float32([INF, 1e20, 1e4, 21, 1])
     counts = np.float32([0, 2, 50, np.nan])
@@ -386,9 +387,8 @@ def test_distributions_where_their_formulas_end() -> None:
         return {k: v for k, v in values(*arguments).items() if k in kept}
 
     arguments = (df, counts, trials, p, low, wrong)
-    for results in (values(*arguments), gn.jit(some)(*arguments)):
-        for name, found in results.items():
-            np.testing.assert_allclose(found, expected[name], 1e-4, 1e-30, err_msg=name)
+    for name, found in (gn.jit(some) if jit else values)(*arguments).items():
+        np.testing.assert_allclose(found, expected[name], 1e-4, 1e-30, err_msg=name)
 
 
 def test_values_beside_the_poles() -> None:

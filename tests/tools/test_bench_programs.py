@@ -20,6 +20,7 @@ def test_names_are_different():
     assert len({p.name for p in PROGRAMS}) == len(PROGRAMS)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(0.15)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_the_program_has_the_types_of_jax(program):

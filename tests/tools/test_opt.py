@@ -79,6 +79,7 @@ def test_a_failed_pass_leaves_a_reproducer(
     assert "gnomon.cholesky" in error and "gnomon.cholesky" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_in_a_pass_leaves_a_reproducer(program: str, tmp_path: Path) -> None:
     path = tmp_path / "reproducer.mlir"
     arguments = ["--passes=cse,die", f"--crash-reproducer={path}", program]

@@ -78,6 +78,7 @@ def complex_reference(
 
 
 def _sinc(x: np.ndarray) -> np.ndarray:
+    x = np.where(np.isinf(x), 1.0, x)  # The limit is 0, as at 1.
     rest = x - np.round(x)
     sign = np.where(np.round(x) % 2 == 0, 1.0, -1.0)
     return np.where(x == 0, 1.0, sign * np.sin(np.pi * rest) / (np.pi * np.where(x == 0, 1.0, x)))
@@ -208,7 +209,7 @@ EXACT: dict[str, Exact] = {
     "digamma": Exact(special.digamma, mp.digamma, few=True),
     "bessel_i0e": Exact(special.i0e, _scaled_bessel(0)),
     "bessel_i1e": Exact(_signed(special.i1e), _scaled_bessel(1)),
-    "sinc": Exact(_sinc, mp.sincpi),
+    "sinc": Exact(_sinc, lambda x: mpmath.mpf(0) if mpmath.isinf(x) else mp.sincpi(x)),
     "atan2": Exact(np.arctan2, mp.atan2),
     "pow": Exact(np.power, _power),
     "hypot": Exact(np.hypot, mp.hypot),

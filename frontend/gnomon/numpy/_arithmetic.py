@@ -231,7 +231,7 @@ def _is_infinite_along_reals(x: Array) -> Array:
     if not is_complex(x.dtype):
         return bind(ops.eq, bind(ops.abs, x), constant_like(x, np.inf))
     is_infinite = _is_infinite_along_reals(bind(ops.real, x))
-    return bind(getattr(ops, "and"), is_infinite, bind(ops.is_finite, bind(ops.imag, x)))
+    return bind(ops.and_, is_infinite, bind(ops.is_finite, bind(ops.imag, x)))
 
 
 def rounding_of_multiple(x: Array, factor: np.longdouble, product: Array) -> Array:

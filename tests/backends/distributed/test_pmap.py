@@ -105,6 +105,7 @@ _TRACED = """
     """
 
 
+@pytest.mark.slow
 def test_pmap_over_two_processes_and_the_store_of_plugins() -> None:
     ended = run_all({"eager calls and the store": _EAGER, "in traced functions": _TRACED})
     assert [each.code for each in ended] == [0, 0], ended

@@ -77,6 +77,7 @@ def check_rules(rules: dict[str, tuple[Any, ...]], other: dict[str, tuple[Any, .
             assert_near(x, y.reshape(x.shape), units=8.0 * STEPS, scale=4.0, message=name)
 
 
+@pytest.mark.slow
 def test_rules_are_those_of_jax() -> None:
     check_rules(RULES, RULES)
 

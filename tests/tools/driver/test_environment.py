@@ -53,6 +53,7 @@ def test_the_doctor_compiles_and_runs(capsys: Capture) -> None:
     assert "broken" not in states.values()
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_broken_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_program_becomes_an_artifact(
     np.testing.assert_array_equal(exported.call(np.zeros(3, np.float32))[1], 3)
 
 
+@pytest.mark.slow
 def test_stablehlo_in_an_artifact_is_compiled_where_it_has_no_module(
     program: Path, tmp_path: Path
 ) -> None:
