@@ -115,7 +115,10 @@ def open_page(browser: str, url: str) -> Iterator[Tab]:
     to_browser, from_browser = os.pipe(), os.pipe()
 
     ends = str(to_browser[0]), str(from_browser[1])
-    with tempfile.TemporaryDirectory(prefix="gnomon-browser-") as profile:
+    # Processes of the browser may still write while the folder is removed.
+    with tempfile.TemporaryDirectory(
+        prefix="gnomon-browser-", ignore_cleanup_errors=True
+    ) as profile:
         process = subprocess.Popen(
             [
                 sys.executable,
