@@ -93,18 +93,23 @@ def is_short(type_: TensorType, axes: Sequence[int], stage: int) -> bool:
     return rows <= ROWS and rows * last <= stage
 
 
-def sum_in_stages(x: ir.Value, axes: Sequence[int], reduce: Reduce = in_one_stage) -> ir.Value:
-    """The sum along axes, each stage of which is computed by ``reduce``."""
-    for group in _groups(type_of(x), sorted(axes)):
+def sum_in_stages(
+    x: ir.Value, axes: Sequence[int], reduce: Reduce = in_one_stage, stage: int = STAGE
+) -> ir.Value:
+    """The sum along axes, each stage of which is computed by ``reduce``.
+
+    A stage along several axes has at most ``stage`` terms, if the last dimension is one of them.
+    """
+    for group in _groups(type_of(x), sorted(axes), stage):
         x = reduce(x, group) if len(group) > 1 else sum_along(x, group[0], reduce)
     return x
 
 
-def _groups(type_: TensorType, axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def _groups(type_: TensorType, axes: Sequence[int], stage: int) -> Iterator[tuple[int, ...]]:
     """The axes in groups, last ones first, each of which is short if it has several axes."""
     group: tuple[int, ...] = ()
     for axis in reversed(axes):
-        if group and not is_short(type_, (axis, *group), STAGE):
+        if group and not is_short(type_, (axis, *group), stage):
             yield group
             group = ()
         group = (axis, *group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import gnomon as gn
 import gnomon.lax as lax
 import gnomon.numpy as gnp
+from gnomon.backends.iree.targets import find_target, incompatibility
 from gnomon.tools.accuracy.sums import (
     CASES,
     Case,
@@ -77,6 +79,37 @@ def test_compiled_products_of_two_vectors() -> None:
     """Pieces that do not divide the terms are padded, and then added in fewer lanes."""
     pairs = [(case, "vector") for case in CASES if case.name == "numpy.tensordot"]
     check_compiled(pairs, 100_003)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"])
+def test_sums_in_few_lanes(target: str) -> None:
+    """The fewer lanes a processor's vectors have, the more terms are added one after another."""
+    if missing := incompatibility(find_target(target)):
+        pytest.skip(missing)
+    shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+        ((2049,), (0,)),
+        ((8191,), (0,)),
+        ((81, 100), (0, 1)),
+        ((250, 3, 20), (0, 2)),
+        ((200, 2, 50), (0, 2)),
+        ((30, 3, 30, 2, 30), (0, 2, 4)),
+    ]
+    operands = [np.full(shape, 0.1, np.float32) for shape, _ in shapes]
+
+    def program(xs: list[Any]) -> list[Any]:
+        def sums(x: Any, axes: tuple[int, ...]) -> list[Any]:
+            last = x.ndim - 1
+            return [gnp.sum(x, axes), gnp.sum(x.T, [last - axis for axis in axes])]
+
+        return [sums(x, axes) for x, (_, axes) in zip(xs, shapes, strict=True)]
+
+    found = gn.jit(program).lower(operands).compile(target=target)(operands)
+    for sums, (shape, axes) in zip(found, shapes, strict=True):
+        terms = math.prod(shape[axis] for axis in axes)
+        exact = terms * float(np.float32(0.1))
+        for total in sums:
+            off = np.abs(np.asarray(total, np.float64) - exact).max() / (exact * 2.0**-24)
+            assert off <= bound(terms), (target, shape, axes, off)
 
 
 @pytest.mark.slow

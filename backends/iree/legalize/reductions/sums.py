@@ -75,15 +75,17 @@ def _sum_on_cores(inst: Instance) -> Sequence[ir.Value] | None:
     if not is_floating(type_.dtype):
         return _sum(inst)
     last = type_.rank - 1
+    # IREE reads a transposed operand in its order, without lanes.
     if last in axes and type_.shape[last] > ROWS and is_transposed(inst.operand):
-        # IREE reads the operand in its order, without lanes.
         return _widened(
             inst, lambda x: _in_few_stages(sum_rows(x, last, in_one_stage), axes, in_one_stage)
         )
+    if last in axes and not _are_last(type_, axes) and is_transposed(inst.operand):
+        return _widened(inst, lambda x: sum_in_stages(x, axes, in_one_stage, ROWS))
     reduce = _in_vectors if _is_ragged(type_, axes) else in_one_stage
     if _is_strided(type_, axes):
         return _widened(inst, lambda x: _by_rows(x, axes[0], reduce))
-    if not is_short(type_, axes, _VECTOR * STAGE):
+    if not is_short(type_, axes, _longest_stage(type_, axes)):
         return _widened(inst, lambda x: _in_few_stages(*_in_lanes(x, axes), reduce))
     return None if reduce is in_one_stage else _widened(inst, lambda x: reduce(x, axes))
 
@@ -99,9 +101,21 @@ def _widened(inst: Instance, rule: Callable[[ir.Value], ir.Value]) -> list[ir.Va
 
 
 def _in_few_stages(x: ir.Value, axes: Sequence[int], reduce: Reduce) -> ir.Value:
-    if is_short(type_of(x), axes, _VECTOR * STAGE):
+    longest = _longest_stage(type_of(x), axes)
+    if is_short(type_of(x), axes, longest):
         return reduce(x, axes)
-    return sum_in_stages(x, axes, reduce)
+    return sum_in_stages(x, axes, reduce, min(longest, STAGE))
+
+
+def _longest_stage(type_: TensorType, axes: Sequence[int]) -> int:
+    """The most terms of one stage, if the last dimension is one of its axes."""
+    # Long rows are added by kernels of rows; other terms by IREE, in as few as four lanes.
+    return _VECTOR * (STAGE if _are_last(type_, axes) else ROWS)
+
+
+def _are_last(type_: TensorType, axes: Sequence[int]) -> bool:
+    """Whether the axes are the last ones, whose terms are next to each other."""
+    return tuple(sorted(axes)) == tuple(range(type_.rank - len(axes), type_.rank))
 
 
 def is_transposed(value: ir.Value) -> bool:

@@ -499,7 +499,8 @@ def test_short_rows_and_small_arrays_stay() -> None:
     assert kernels((few, short - 1)) == 0
     assert kernels((few // 64, 64)) == 1
     assert kernels((few // 64 - 1, 64)) == 0
-    assert kernels((1, few)) == 1
+    assert kernels((1, few)) == kernels((1, rows._LONG_ROW + 1)) == 1
+    assert kernels((1, rows._LONG_ROW)) == 0
     assert kernels((rows._FEWEST_ROWS, rows._ONE_THREAD // 8)) == 1
     assert kernels((rows._FEWEST_ROWS - 1, rows._ONE_THREAD // 8)) == 0
     assert kernels((0, 64)) == 0
