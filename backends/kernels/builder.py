@@ -262,7 +262,7 @@ class Builder:
         buffer = value.buffer
         if not buffer.owned or buffer.scope != scope.number:
             return None
-        if list(operation.op.operands).count(name) > 1:
+        if list(operation.op.operands).count(name) > 1 or name in _captured(operation.op):
             return None
         self._settle(buffer, name)
         operation.operands[:] = [self._env[x] for x in operation.op.operands]

@@ -62,3 +62,27 @@ def test_loops_and_branches_with_updates(
     monkeypatch.setattr(loops, "BACKEND", emitter())
     seeds = range(6 * number, 6 * number + 6)
     loops.check_random(seeds, loops.TAKES, loops.GIVES)
+
+
+@pytest.mark.parametrize("emitter", EMITTERS)
+def test_loops_keep_what_they_start_from_and_read(emitter: Callable[[], KernelBackend]) -> None:
+    """A value that the body reads is not overwritten by the carry that begins with it."""
+    x = np.arange(4, dtype=np.float32).reshape(2, 2)
+
+    def together(x: Any) -> Any:
+        start = gnomon.numpy.sin(x)
+        eye = gnomon.numpy.eye(2, dtype=np.float32)
+        stepped = gnomon.lax.fori_loop(0, 4, lambda i, m: (eye - x[i % 2]) @ m, eye)
+        added = gnomon.lax.while_loop(
+            lambda c: gnomon.numpy.all(c[1] - start < 5),
+            lambda c: (c[1], c[0] + start),
+            (start, start * 2),
+        )
+        return stepped, added
+
+    for found, wanted in zip(
+        results_of(emitter, together, [x]),
+        gnomon.tree.leaves(together(gnomon.numpy.asarray(x))),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, np.asarray(wanted), rtol=1e-6)
