@@ -104,6 +104,13 @@ CASES: dict[str, Case] = {
             ns.lax.custom_linear_solve(lambda x: 2 * x, b, lambda f, b: b / 2, symmetric=True)
         )
     )(B),
+    "auxiliary data of NumPy": lambda ns: ns.lax.custom_linear_solve(
+        lambda x: 2 * x,
+        B,
+        lambda f, b: (b / 2, (np.arange(2.0), 3)),
+        symmetric=True,
+        has_aux=True,
+    ),
     "cond without operand": lambda ns: ns.lax.cond(
         True, lambda x: 1.0, lambda x: 2.0, operand=None
     ),
@@ -190,5 +197,9 @@ def test_errors() -> None:
         gnomon.grad(
             lambda b: gnomon.lax.custom_linear_solve(lambda x: 2 * x, b, lambda f, b: b / 2)
         )(1.0)
+    with pytest.raises(TypeError, match="matvec must return a pytree of structure"):
+        gnomon.lax.custom_linear_solve(lambda x: [x], 1.0, lambda f, b: f(b)[0])
+    with pytest.raises(TypeError, match="matvec must return a pytree of structure"):
+        gnomon.scipy.sparse.linalg.cg(lambda x: tuple(x), [1.0, 2.0])
     with pytest.raises(ValueError, match="must return arrays like"):
         gnomon.lax.custom_linear_solve(lambda x: x, 1.0, lambda f, b: gnp.ones(3))
