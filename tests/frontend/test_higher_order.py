@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -63,9 +63,19 @@ def _total(ns: Any, f: Any) -> Any:
     return lambda *args: ns.np.sum(f(*args))
 
 
+class Affine(NamedTuple):
+    """The function ``scale * x + shift``."""
+
+    scale: Any
+    shift: Any
+
+
 CASES: dict[str, Case] = {
     "scan forward": lambda ns: [_prefix(ns, n, False) for n in (0, 1, 2, 5, 8)],
     "scan reverse": lambda ns: [_prefix(ns, n, True) for n in (0, 1, 2, 5, 8)],
+    "scan of a named tuple by a function of tuples": lambda ns: ns.lax.associative_scan(
+        lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), Affine(ROOTS, ROOTS)
+    ),
     "scan grad": lambda ns: ns.api.grad(_products(ns, True))(ROOTS),
     "transpose": lambda ns: ns.api.linear_transpose(lambda x, y: A @ x - 2 * y, B, B)(B),
     "transpose of a tree": lambda ns: ns.api.linear_transpose(
@@ -179,6 +189,10 @@ def test_errors() -> None:
         gnomon.lax.associative_scan(gnp.add, (gnp.ones(3), gnp.ones(4)))
     with pytest.raises(TypeError, match="callable"):
         gnomon.lax.associative_scan(1, gnp.ones(3))
+    with pytest.raises(TypeError, match=r"arrays of the dtypes of its arguments, \['int32'\]"):
+        gnomon.lax.associative_scan(lambda a, b: 1.5 * a + b, gnp.arange(4))
+    with pytest.raises(ValueError, match="must return a pytree like its arguments"):
+        gnomon.lax.associative_scan(lambda a, b: a[0], (gnp.ones(3), gnp.ones(3)))
     with pytest.raises(TypeError, match="no transpose"):
         gnomon.linear_transpose(gnomon.lax.stop_gradient, 1.0)
     for f in (gnp.sin, lambda x: x * x, lambda x: 1 / x, lambda x: gnp.where(x > 0, x, 2 * x)):
