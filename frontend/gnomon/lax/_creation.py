@@ -69,7 +69,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     return converted(operand, _dtypes.check_user_dtype(new_dtype, "lax.convert_element_type"))
 
 
-def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
+def converted(x: Any, dtype: Any, weak_type: bool = False) -> Array:
     """`convert_element_type` to a canonical dtype, with the given weak-type flag."""
     if not isinstance(x, Array):
         if isinstance(dtype, _dtypes.ExtendedDType):
