@@ -250,20 +250,21 @@ def test_symbolic_zeros() -> None:
     assert float(gnomon.jit(gnomon.grad(lambda x, y: f(x, y, 2)))(1.0, 3.0)) == 3.0
     assert seen == [["Tracer", "SymbolicZero", "SymbolicZero"]] * 2
 
-    g = gnomon.custom_vjp(lambda x, y: (x * y, 3))
+    g = gnomon.custom_vjp(lambda x, y, n: (x * y, 3))
     perturbed = []
 
-    def fwd(x: Any, y: Any) -> Any:
-        perturbed.append((x.perturbed, y.perturbed))
+    def fwd(x: Any, y: Any, n: Any) -> Any:
+        perturbed.append((x.perturbed, y.perturbed, n.perturbed))
         return (x.value * y.value, 3), y.value
 
     def bwd(y: Any, cts: Any) -> Any:
         assert isinstance(cts[1], gnomon.custom_derivatives.SymbolicZero)
-        return cts[0] * y, None
+        return cts[0] * y, None, None
 
     g.defvjp(fwd, bwd, symbolic_zeros=True)
-    assert float(gnomon.grad(lambda x: g(x, 3.0)[0])(1.0)) == 3.0
-    assert perturbed == [(True, False)]
+    slope = gnomon.grad(lambda x, n: g(x, 3.0, n)[0], (0, 1), allow_int=True)(1.0, 2)
+    assert float(slope[0]) == 3.0 and slope[1].dtype == gnomon.dtypes.float0
+    assert perturbed == [(True, False, False)]
 
 
 def test_closure_convert() -> None:

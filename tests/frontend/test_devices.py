@@ -91,6 +91,13 @@ def test_an_array_says_where_it_is(devices: tuple[Device, ...]) -> None:
             use()
 
 
+class Thing:
+    """An object that can become an array."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.arange(3, dtype=dtype)
+
+
 def test_pickle_dlpack_and_device_get_copy_to_the_host(devices: tuple[Device, ...]) -> None:
     x = gn.device_put(VALUE, devices[0])
     back = pickle.loads(pickle.dumps(x))
@@ -101,8 +108,8 @@ def test_pickle_dlpack_and_device_get_copy_to_the_host(devices: tuple[Device, ..
     copied = x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=True)
     assert "dltensor" in repr(copied)
     np.testing.assert_array_equal(np.from_dlpack(gn.device_put(x, HOST)), VALUE)
-    got = gn.device_get({"a": x, "b": 3})
-    assert type(got["a"]) is np.ndarray
+    got = gn.device_get({"a": x, "b": 3, "c": Thing(), "d": np.float32(2)})
+    assert [type(got[name]) for name in "abcd"] == [np.ndarray, int, np.ndarray, np.ndarray]
     assert got["b"] == 3
 
 

@@ -129,8 +129,18 @@ def test_a_general_reduction_is_differentiated() -> None:
     assert_each_near(product[0, 0], x[0, 1] * x[0, 2], 4)
 
 
+def test_a_computation_may_return_another_container() -> None:
+    x = gnp.arange(6).reshape(2, 3)
+    for axes, expected in (((1,), [3, 12]), ((), x)):
+        sums = lax.reduce((x, x), (0, 0), lambda a, b: [a[0] + b[0], a[1] + b[1]], axes)
+        assert type(sums) is list
+        np.testing.assert_array_equal(sums[1], expected)
+
+
 def test_errors_of_mismatched_operands() -> None:
     x = gnp.ones((2, 3))
+    with pytest.raises(ValueError, match="must return the structure of the operands"):
+        lax.reduce_window((x, x), (0.0, 0.0), lambda a, b: [a[0], b[1]], (1, 1))
     with pytest.raises(ValueError, match="same tree structure"):
         lax.reduce((x, x), 0.0, lax.add, (0,))
     with pytest.raises(ValueError, match="must be scalars"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -63,9 +63,19 @@ def _total(ns: Any, f: Any) -> Any:
     return lambda *args: ns.np.sum(f(*args))
 
 
+class Affine(NamedTuple):
+    """The function ``scale * x + shift``."""
+
+    scale: Any
+    shift: Any
+
+
 CASES: dict[str, Case] = {
     "scan forward": lambda ns: [_prefix(ns, n, False) for n in (0, 1, 2, 5, 8)],
     "scan reverse": lambda ns: [_prefix(ns, n, True) for n in (0, 1, 2, 5, 8)],
+    "scan of a named tuple by a function of tuples": lambda ns: ns.lax.associative_scan(
+        lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), Affine(ROOTS, ROOTS)
+    ),
     "scan grad": lambda ns: ns.api.grad(_products(ns, True))(ROOTS),
     "transpose": lambda ns: ns.api.linear_transpose(lambda x, y: A @ x - 2 * y, B, B)(B),
     "transpose of a tree": lambda ns: ns.api.linear_transpose(
@@ -104,6 +114,13 @@ CASES: dict[str, Case] = {
             ns.lax.custom_linear_solve(lambda x: 2 * x, b, lambda f, b: b / 2, symmetric=True)
         )
     )(B),
+    "auxiliary data of NumPy": lambda ns: ns.lax.custom_linear_solve(
+        lambda x: 2 * x,
+        B,
+        lambda f, b: (b / 2, (np.arange(2.0), 3)),
+        symmetric=True,
+        has_aux=True,
+    ),
     "cond without operand": lambda ns: ns.lax.cond(
         True, lambda x: 1.0, lambda x: 2.0, operand=None
     ),
@@ -172,6 +189,10 @@ def test_errors() -> None:
         gnomon.lax.associative_scan(gnp.add, (gnp.ones(3), gnp.ones(4)))
     with pytest.raises(TypeError, match="callable"):
         gnomon.lax.associative_scan(1, gnp.ones(3))
+    with pytest.raises(TypeError, match=r"arrays of the dtypes of its arguments, \['int32'\]"):
+        gnomon.lax.associative_scan(lambda a, b: 1.5 * a + b, gnp.arange(4))
+    with pytest.raises(ValueError, match="must return a pytree like its arguments"):
+        gnomon.lax.associative_scan(lambda a, b: a[0], (gnp.ones(3), gnp.ones(3)))
     with pytest.raises(TypeError, match="no transpose"):
         gnomon.linear_transpose(gnomon.lax.stop_gradient, 1.0)
     for f in (gnp.sin, lambda x: x * x, lambda x: 1 / x, lambda x: gnp.where(x > 0, x, 2 * x)):
@@ -190,5 +211,9 @@ def test_errors() -> None:
         gnomon.grad(
             lambda b: gnomon.lax.custom_linear_solve(lambda x: 2 * x, b, lambda f, b: b / 2)
         )(1.0)
+    with pytest.raises(TypeError, match="matvec must return a pytree of structure"):
+        gnomon.lax.custom_linear_solve(lambda x: [x], 1.0, lambda f, b: f(b)[0])
+    with pytest.raises(TypeError, match="matvec must return a pytree of structure"):
+        gnomon.scipy.sparse.linalg.cg(lambda x: tuple(x), [1.0, 2.0])
     with pytest.raises(ValueError, match="must return arrays like"):
         gnomon.lax.custom_linear_solve(lambda x: x, 1.0, lambda f, b: gnp.ones(3))

@@ -147,6 +147,17 @@ def test_arrays_do_not_share_memory_with_writable_arrays() -> None:
     assert gnp.array(x) is not x
 
 
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_dlpack_keeps_no_64_bits_where_they_are_off(copy: bool | None) -> None:
+    source = np.arange(6).reshape(2, 3).T
+    for dtype, narrow in (("int64", "int32"), ("float64", "float32"), ("complex128", "complex64")):
+        x = gnp.from_dlpack(source.astype(dtype), copy=copy)
+        assert x.dtype == narrow
+        np.testing.assert_array_equal(x, source)
+        with gn.enable_x64():
+            assert gnp.from_dlpack(source.astype(dtype), copy=copy).dtype == dtype
+
+
 FILLED: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("zeros", (3,), {}),
     ("zeros", ((2, 3), "int32"), {}),

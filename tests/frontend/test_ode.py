@@ -134,6 +134,10 @@ def test_edges() -> None:
     still = odeint(lambda y, t: gn.tree.map(gnp.zeros_like, y), y0, gnp.asarray(TIMES))
     assert still["a"].shape == (5, 2, 0)
     np.testing.assert_array_equal(still["b"], np.full(5, 3.0))
+    # A list of numbers for a vector, and a vector for a list.
+    turn = odeint(lambda y, t: [y[1], -y[0]], gnp.ones(2), gnp.asarray(TIMES))
+    pair = odeint(lambda y, t: gnp.stack([y[1], -y[0]]), (1.0, 1.0), gnp.asarray(TIMES))
+    np.testing.assert_array_equal(turn, np.stack(pair, -1))
     one = odeint(lambda y, t: y, gnp.ones(2), gnp.zeros(1))
     np.testing.assert_array_equal(one, np.ones((1, 2)))
     few = odeint(lambda y, t: -y, 1.0, gnp.array([0.0, 50.0]), mxstep=3)

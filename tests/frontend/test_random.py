@@ -140,6 +140,14 @@ BAD: dict[str, tuple[Any, Any]] = {
     ),
     "key as array": (lambda r: np.asarray(r.key(0)), TypeError),
     "key as bool": (lambda r: bool(r.key(0)), TypeError),
+    "number as key": (
+        lambda r: (lax if r is random else jax.lax).convert_element_type(0, r.key(0).dtype),
+        ValueError,
+    ),
+    "order of keys": (
+        lambda r: (lax if r is random else jax.lax).lt(r.key(0), r.key(1)),
+        TypeError,
+    ),
     "negative size": (lambda r: r.orthogonal(r.key(0), -1), ValueError),
     "hash of a key": (lambda r: hash(r.key(0)), TypeError),
 }
@@ -226,6 +234,57 @@ def test_functions_that_move_keys() -> None:
             call()
     with pytest.raises(TypeError):
         keys.at[0].set(3)
+
+
+# Arrays of one key: a number is the value of each word.
+CONSTANT_KEYS: dict[str, tuple[Any, Any]] = {
+    "zeros": (lambda n, k: n.zeros(2, k.dtype), lambda w: 0),
+    "ones": (lambda n, k: n.ones((2,), dtype=k.dtype), lambda w: 1),
+    "empty": (lambda n, k: n.empty(2, k.dtype), lambda w: 0),
+    "full": (lambda n, k: n.full(2, 100, k.dtype), lambda w: 100),
+    "full of a key": (lambda n, k: n.full(2, k[1]), lambda w: w[1]),
+    "full of keys": (lambda n, k: n.full((2, 2), k, k.dtype)[0], lambda w: w),
+    "zeros_like": (lambda n, k: n.zeros_like(k), lambda w: 0),
+    "ones_like": (lambda n, k: n.ones_like(k), lambda w: 1),
+    "empty_like": (lambda n, k: n.empty_like(k), lambda w: 0),
+    "full_like": (lambda n, k: n.full_like(k, 100), lambda w: 100),
+    "full_like of a key": (lambda n, k: n.full_like(k, k[1]), lambda w: w[1]),
+}
+
+
+def test_constant_arrays_of_keys() -> None:
+    keys = random.split(OURS, 2)
+    words = np.asarray(random.key_data(keys))
+    made = gn.jit(lambda k: {name: call(gn.numpy, k) for name, (call, _) in CONSTANT_KEYS.items()})(
+        keys
+    )
+    for name, (call, expected) in CONSTANT_KEYS.items():
+        for result in (call(gn.numpy, keys), made[name]):
+            assert result.dtype == keys.dtype and result.shape == (2,), name
+            filled = np.broadcast_to(np.uint32(expected(words)), (2, 2))
+            np.testing.assert_array_equal(random.key_data(result), filled, name)
+    with pytest.raises(ValueError, match="cannot be converted"):
+        gn.numpy.full(2, random.key(0, impl="rbg"), keys.dtype)
+    struct = gn.ShapeDtypeStruct((2,), keys.dtype)
+    assert gn.ShapeDtypeStruct.like(keys) == struct == gn.eval_shape(lambda k: k, struct)
+    assert gn.eval_shape(gn.vmap(random.bits), struct).shape == (2,)
+    plain = gn.ShapeDtypeStruct.like(1.0).update(shape=(3,))
+    assert plain == gn.ShapeDtypeStruct((3,), "float32", weak_type=True)
+    assert pickle.loads(pickle.dumps(plain)) == copy.deepcopy(plain) == plain
+
+
+def test_keys_are_compared() -> None:
+    keys = random.split(OURS, 2)
+    for n, k in ((gn.numpy, keys), (jax.numpy, jrandom.split(THEIRS, 2))):
+        mod = lax if n is gn.numpy else jax.lax
+        equal = (n.equal(k, k[1]), n.not_equal(k[0], k), mod.eq(k, k[::-1]), mod.ne(k, k[::-1]))
+        np.testing.assert_array_equal(
+            np.stack(equal), [[False, True], [False, True], [False, False], [True, True]]
+        )
+        same = (n.array_equal(k, k), n.array_equal(k, k[0]), n.array_equiv(k[1:], k[1]))
+        assert [bool(x) for x in same] == [True, False, True]
+    assert not gn.numpy.array_equiv(keys, gn.numpy.stack([*keys, keys[0]]))
+    np.testing.assert_array_equal(gn.vmap(gn.numpy.equal)(keys, keys[::-1]), [False, False])
 
 
 def test_keys_in_transformations() -> None:
@@ -366,6 +425,7 @@ def test_distributions() -> None:
                 # With 16 bits there are three roundings in both libraries; functions of float32
                 # lose more.
                 compare(name, (300,), dtype, ulps=16 if dtype == "float32" else 4, scale=1.0)
+        compare("gumbel", (300,), mode="highest", ulps=16, scale=1.0)
 
 
 @pytest.mark.slow
@@ -385,6 +445,7 @@ def test_distributions_with_parameters() -> None:
         compare("geometric", 0.1, (300,))
         compare("double_sided_maxwell", 1.0, two, (3,), **close)
         compare("gumbel", (300,), mode="high", **close)
+        compare("gumbel", (300,), "bfloat16", mode="highest", **close)
 
 
 @pytest.mark.slow
@@ -394,6 +455,7 @@ def test_categorical() -> None:
         compare("categorical", logits)
         compare("categorical", logits, axis=0, shape=(5, 6))
         compare("categorical", logits[0], shape=(3, 2), mode="high")
+        compare("categorical", logits, mode="highest")
         compare("categorical", jnp.zeros((3, 4), jnp.bfloat16))
 
 

@@ -450,6 +450,22 @@ def test_vmap_errors() -> None:
 # -------------------------------------------------------------------------------------- errors
 
 
+def test_numpy_reads_integers_in_eager_derivatives() -> None:
+    x = gnp.array([1.5, 0.5, 2.5])
+
+    def f(x: Any) -> Any:
+        order = np.asarray(gnp.argsort(x))
+        assert isinstance(order, np.ndarray) and np.asarray(x > 1).tolist() == [True, False, True]
+        return x[order] * np.asarray(x.astype("int32"), "float32")
+
+    expected = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 2]], np.float32)
+    np.testing.assert_array_equal(gn.jacrev(lambda x: gn.vjp(f, x)[0])(x), expected)
+    np.testing.assert_array_equal(gn.jvp(f, (x,), (gnp.ones(3),))[1], [1, 0, 2])
+    np.testing.assert_array_equal(gn.linearize(f, x)[1](gnp.ones(3)), [1, 0, 2])
+    with pytest.raises(gn.errors.TracerArrayConversionError):
+        gn.jit(gn.grad(lambda x: f(x).sum()))(x)
+
+
 def test_concretization_errors_name_the_argument_and_the_line() -> None:
     @gn.jit
     def f(first: Any, flag: Any) -> Any:
@@ -477,6 +493,10 @@ def test_concretization_errors_name_the_argument_and_the_line() -> None:
         gn.jit(lambda n: [0, 1, 2][n])(2)
     with pytest.raises(gn.errors.TracerArrayConversionError):
         gn.jit(lambda x: np.sin(x))(1.0)
+    with pytest.raises(gn.errors.TracerArrayConversionError):
+        gn.vmap(lambda x: np.asarray(x))(np.arange(3))
+    with pytest.raises(gn.errors.TracerArrayConversionError):
+        gn.grad(lambda x: np.asarray(x) * x)(1.0)
     with pytest.raises(gn.errors.ConcretizationTypeError):
         gn.jit(lambda x: float(x))(1.0)
     with pytest.raises(gn.errors.NonConcreteBooleanIndexError, match="where"):

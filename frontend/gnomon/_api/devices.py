@@ -452,7 +452,7 @@ def device_get(x: Any) -> Any:
     All copies are started before the first one is waited for.
 
     Args:
-      x: a pytree; leaves that are not arrays are returned unchanged.
+      x: a pytree; leaves that have no method ``__array__`` are returned unchanged.
 
     Example:
       >>> import gnomon.numpy as gnp
@@ -465,7 +465,7 @@ def device_get(x: Any) -> Any:
     """
 
     def get(leaf: Any) -> Any:
-        return leaf.__array__() if isinstance(leaf, Array) and not is_tracer(leaf) else leaf
+        return leaf.__array__() if hasattr(leaf, "__array__") and not is_tracer(leaf) else leaf
 
     with explicit_transfers():
         copy_to_host_async(x)

@@ -92,6 +92,10 @@ class ExtendedDType:
     type: type[extended]
     name: str
 
+    def of_parts(self, part: Callable[[DType], Any]) -> Any:
+        """An array of this dtype; ``part`` is called with the dtype of each of its parts."""
+        raise NotImplementedError(f"{self.name} does not define of_parts")
+
 
 # --------------------------------------------------------------------------------- supported dtypes
 

@@ -12,7 +12,8 @@ import numpy as np
 from gnomon import tree_util
 from gnomon._arrays.array import Array
 from gnomon._arrays.aval import ShapedArray, explicit_sharding, map_text, shaped_array
-from gnomon._arrays.dtypes import canonicalize_dtype
+from gnomon._arrays.dtypes import ExtendedDType, canonicalize_dtype
+from gnomon._arrays.extended import ExtendedArray
 from gnomon._sharding.device import Device
 from gnomon._sharding.device_group import place_of_devices
 from gnomon._sharding.mesh import AbstractMesh
@@ -29,12 +30,23 @@ CompilerOptions = dict[str, str | bool]
 class ShapeDtypeStruct:
     """A substitute for an array where only its type matters.
 
+    That of an array of random keys is a `KeyArray` whose words are substitutes, like the result of
+    `eval_shape`.
+
     Attributes:
       shape, dtype, weak_type: those of the array.
       sharding: the sharding of the array, or None.
     """
 
     __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __new__(cls, shape: Sequence[int], dtype: Any, **options: Any) -> Any:
+        if isinstance(dtype, ExtendedDType):
+            return dtype.of_parts(lambda part: cls(shape, part, **options))
+        return object.__new__(cls)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype
 
     def __init__(
         self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
@@ -52,6 +64,20 @@ class ShapeDtypeStruct:
         self.shape = tuple(d if is_symbolic_dim(d) else int(d) for d in shape)
         self.dtype = np.dtype(dtype)
         self.weak_type = weak_type
+
+    @classmethod
+    def like(cls, x: Any) -> Any:
+        """The type of an array, with its sharding if the array is committed."""
+        placed = getattr(x, "sharding", None) if getattr(x, "committed", True) else None
+        if isinstance(x, ExtendedArray):
+            return cls(x.shape, x.dtype, sharding=placed)
+        aval = aval_of(x)
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=placed)
+
+    def update(self, **changes: Any) -> Any:
+        """The same type with other attributes, which are named."""
+        now = {name: getattr(self, name) for name in ("shape", "dtype", "weak_type", "sharding")}
+        return ShapeDtypeStruct(**(now | changes))
 
     @property
     def aval(self) -> ShapedArray:

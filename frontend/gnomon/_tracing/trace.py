@@ -431,8 +431,12 @@ class Tracer(Array):
             raise ConcretizationTypeError(self, "Its method tolist() was called.")
         return value.tolist()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise TracerArrayConversionError(self)
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        # Integers and bools have no tangent that NumPy's array would lose.
+        value = None if is_inexact(self.dtype) else self.concrete()
+        if value is None:
+            raise TracerArrayConversionError(self)
+        return np.array(value, dtype)
 
     def __dlpack__(self, **kwargs: Any) -> NoReturn:
         raise TracerArrayConversionError(self)

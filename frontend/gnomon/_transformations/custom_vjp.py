@@ -145,7 +145,7 @@ class custom_vjp(Custom):  # noqa: N801
             given = tracers
             if self.symbolic_zeros:
                 given = [
-                    CustomVJPPrimal(t, may_have_tangent(call.operands[i]))
+                    CustomVJPPrimal(t, is_inexact(t.dtype) and may_have_tangent(call.operands[i]))
                     for i, t in enumerate(tracers)
                 ]
             out = fwd(*call.arguments(given))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +75,7 @@ def odeint(
 
     Args:
       func: maps ``(y, t, *args)`` to the derivative of ``y``, which has its structure and shapes.
+        Real numbers and vectors may have another structure: ``[a, b]`` is a vector of two.
       y0: a pytree of arrays.
       t: increasing times, of shape ``(n,)``; the first one is that of ``y0``.
       args: pytrees of arrays.
@@ -108,11 +109,13 @@ def odeint(
 
     def slope(y: Array, time: Array, *args: Any) -> Array:
         found = [as_operand(leaf) for leaf in tree_util.tree_leaves(func(unravel(y), time, *args))]
-        if [x.shape for x in found] != shapes:
+        if [x.shape for x in found] != shapes and not _same_vector(found, avals):
             raise ValueError(
                 "odeint: func must return a pytree like y0, whose arrays have the shapes "
                 f"{shapes}; got the shapes {[x.shape for x in found]}"
             )
+        if len(found) != len(avals):
+            return _ravel(found)[0].astype(y.dtype)
         for i, aval in enumerate(avals):
             if is_complex(aval.dtype):
                 found[i] = found[i].astype(aval.dtype)
@@ -145,6 +148,13 @@ def _real_parts(leaves: list[Any]) -> tuple[list[Any], Callable[[list[Any]], lis
         return [lax.complex(next(rest), next(rest)) if two else next(rest) for two in which]
 
     return parts, joined
+
+
+def _same_vector(xs: Sequence[Any], ys: Sequence[Any]) -> bool:
+    """Whether real numbers and vectors in two trees are the same vector in a row."""
+    return all(x.ndim <= 1 and not is_complex(x.dtype) for x in (*xs, *ys)) and (
+        sum(x.size for x in xs) == sum(y.size for y in ys)
+    )
 
 
 def _ravel(tree: Any) -> tuple[Array, Callable[[Array], Any]]:

@@ -15,6 +15,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike, DTypeLike, OutSharding, ShapeLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, wrap
+from gnomon._arrays.extended import ExtendedArray
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon._tracing.stack import staging
 from gnomon._tracing.trace import is_tracer
@@ -68,11 +69,18 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     return converted(operand, _dtypes.check_user_dtype(new_dtype, "lax.convert_element_type"))
 
 
-def converted(x: Any, dtype: np.dtype[Any], weak_type: bool = False) -> Array:
+def converted(x: Any, dtype: Any, weak_type: bool = False) -> Array:
     """`convert_element_type` to a canonical dtype, with the given weak-type flag."""
     if not isinstance(x, Array):
+        if isinstance(dtype, _dtypes.ExtendedDType):
+            raise ValueError(f"{x!r} cannot be converted to {dtype}, which only arrays have")
         x = _as_array(_dtypes.exact_python_scalar(x), dtype, weak_type)
     if x.dtype != dtype:
+        if isinstance(dtype, _dtypes.ExtendedDType):
+            raise ValueError(
+                f"an array of {x.dtype} cannot be converted to {dtype}: random.wrap_key_data makes "
+                "keys of words"
+            )
         if isinstance(x.dtype, _dtypes.ExtendedDType):
             raise ValueError(
                 f"an array of {x.dtype} cannot be converted to {dtype}: random keys are not "
@@ -168,9 +176,24 @@ def full(
         )
     if dtype is None:
         value = argument("full", fill_value)
-    else:
-        value = converted(fill_value, _dtypes.check_user_dtype(dtype, "lax.full"))
-    return broadcast(value, sizes)
+        return _filled("lax.full", sizes, value, value.dtype, value.weak_type)
+    return _filled("lax.full", sizes, fill_value, _dtypes.check_user_dtype(dtype, "lax.full"))
+
+
+def _filled(
+    function: str, shape: tuple[int, ...], value: Any, dtype: Any, weak: bool = False
+) -> Any:
+    """An array of one value in a canonical or extended dtype.
+
+    A number in an extended dtype is the value of each part: of each word of a random key.
+    """
+    if isinstance(value, ExtendedArray):
+        if value.dtype != dtype:
+            raise ValueError(f"{function}: {value.dtype} cannot be converted to {dtype}")
+        return value.with_words(broadcast(word, shape) for word in value.words)
+    if isinstance(dtype, _dtypes.ExtendedDType):
+        return dtype.of_parts(lambda part: _filled(function, shape, value, part))
+    return broadcast(converted(value, dtype, weak), shape)
 
 
 def full_like(
@@ -208,7 +231,7 @@ def full_like(
     target = (
         _dtypes.dtype_of(x) if dtype is None else _dtypes.check_user_dtype(dtype, "lax.full_like")
     )
-    made = broadcast(converted(fill_value, target, weak), sizes)
+    made = _filled("lax.full_like", sizes, fill_value, target, weak)
     if type(x) is ConcreteArray or not isinstance(x, Array) or sizes != x.shape:
         return made
     return _placed_like(made, x)
@@ -216,6 +239,10 @@ def full_like(
 
 def _placed_like(made: Array, x: Array) -> Array:
     """Give a new array the devices of ``x`` if that is committed, or the sharding of its type."""
+    if isinstance(made, ExtendedArray):
+        if isinstance(x, ExtendedArray) and len(x.words) == len(made.words):
+            made = made.with_words(map(_placed_like, made.words, x.words))
+        return made
     placed: Array = made
     explicit = x.aval.explicit
     if is_tracer(x) and explicit is not None and explicit.mesh.manual_axes:

@@ -55,6 +55,7 @@ class _Computation:
 
     Attributes:
       monoid: the op that the function consists of, if it is a single known op.
+      tree: the structure of the function's results, and so of the reduction's.
     """
 
     def __init__(self, what: str, fun: Callable[[Any, Any], Any], operands: Arrays, tree: Any):
@@ -67,11 +68,11 @@ class _Computation:
         traced = trace_function(call, fun, what, [*avals, *avals], staging=True)
         given = [f"{a.dtype.name}{list(a.shape)}" for a in traced.avals]
         wanted = [f"{a.dtype.name}[]" for a in avals]
-        if given != wanted or traced.tree != tree:
+        self.tree = traced.tree
+        if given != wanted:
             raise TypeError(
                 f"{what}: the computation must return values like its arguments, one scalar for "
-                f"each operand: ({', '.join(wanted)}) in the structure {tree}; it returns "
-                f"({', '.join(given)}) in the structure {traced.tree}"
+                f"each operand: ({', '.join(wanted)}); it returns ({', '.join(given)})"
             )
         self.monoid = None if traced.captures else _single_op(traced.body)
 
@@ -206,7 +207,7 @@ def reduce(
     combine = _Computation("reduce", computation, arrays, tree)
     if not axes:
         _matching("reduce", arrays, scalars)
-        return tree_util.tree_unflatten(tree, arrays)
+        return tree_util.tree_unflatten(combine.tree, arrays)
     if combine.monoid in _MONOIDS and len(arrays) == 1:
         (x,), (scalar,) = arrays, scalars
         name, _ = _MONOIDS[combine.monoid]
@@ -214,7 +215,7 @@ def reduce(
         if not _is_identity(combine.monoid, scalar, x.dtype):
             (start,) = _matching("reduce", arrays, scalars)
             reduced = combine([broadcast(start, reduced.shape)], [reduced])[0]
-        return tree_util.tree_unflatten(tree, [reduced])
+        return tree_util.tree_unflatten(combine.tree, [reduced])
     initial = _matching("reduce", arrays, scalars)
     shape = arrays[0].shape
     kept = [d for d in range(len(shape)) if d not in axes]
@@ -222,11 +223,11 @@ def reduce(
     count = math.prod(shape[d] for d in axes)
     starts = [broadcast(s, rest) for s in initial]
     if count == 0:
-        return tree_util.tree_unflatten(tree, starts)
+        return tree_util.tree_unflatten(combine.tree, starts)
     order = (*axes, *kept)
     rows = [reshape(transpose(x, order), (count, *rest)) for x in arrays]
     whole = [reshape(x, rest) for x in _reduce_rows(rows, combine)]
-    return tree_util.tree_unflatten(tree, combine(starts, whole))
+    return tree_util.tree_unflatten(combine.tree, combine(starts, whole))
 
 
 def _reduce_rows(rows: Arrays, combine: _Computation) -> Arrays:
@@ -366,10 +367,15 @@ def reduce_window(
         shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
     )
     combine = _Computation("reduce_window", computation, arrays, tree)
+    if combine.tree != tree:
+        raise ValueError(
+            f"reduce_window: the computation must return the structure of the operands, {tree}; it "
+            f"returns {combine.tree}"
+        )
     initial = _matching("reduce_window", arrays, scalars)
     counts = window_shape(shape, **params)
     if 0 in counts:
-        return tree_util.tree_unflatten(tree, [full(counts, 0, x.dtype) for x in arrays])
+        return tree_util.tree_unflatten(combine.tree, [full(counts, 0, x.dtype) for x in arrays])
     monoid = combine.monoid if len(arrays) == 1 else None
     if monoid in _MONOIDS:
         (x,), (start,) = arrays, initial
@@ -381,7 +387,7 @@ def reduce_window(
             reduced = _fold([x], [identity], params, combine)
         if not _is_identity(monoid, start, x.dtype):
             reduced = combine([broadcast(start, reduced[0].shape)], reduced)
-        return tree_util.tree_unflatten(tree, reduced)
+        return tree_util.tree_unflatten(combine.tree, reduced)
     # Without an identity, padding cannot be combined: a mask marks the actual elements.
     present = full(shape, True, BOOL)
 
@@ -400,7 +406,7 @@ def reduce_window(
     starts = [broadcast(s, some.shape) for s in initial]
     joined = combine(starts, values)
     results = [bind(ops.select, some, j, s) for j, s in zip(joined, starts, strict=True)]
-    return tree_util.tree_unflatten(tree, results)
+    return tree_util.tree_unflatten(combine.tree, results)
 
 
 def _fold(

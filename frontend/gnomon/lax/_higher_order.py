@@ -66,16 +66,16 @@ def associative_scan(
     """All partial results of an associative operation, in a logarithmic number of steps.
 
     Args:
-      fn: an associative function ``fn(a, b)`` of two pytrees like ``elems``. One call combines
-        many pairs of elements along the axis.
+      fn: an associative function ``fn(a, b)`` of two pytrees like ``elems``, which returns as many
+        arrays of the same dtypes. One call combines many pairs of elements along the axis.
       elems: a pytree of arrays of one size along ``axis``.
       reverse: combine from the last element to the first.
       axis: the axis to scan along.
     Returns:
       A pytree like ``elems``; element ``i`` combines the elements up to ``i``.
     Raises:
-      TypeError: ``fn`` is not callable.
-      ValueError: the sizes along the axis differ, or ``fn`` changes the structure.
+      TypeError: ``fn`` is not callable, or changes dtypes.
+      ValueError: the sizes along the axis differ, or ``fn`` changes the number of arrays.
 
     Guy Blelloch, Prefix sums and their applications (1990).
 
@@ -103,12 +103,19 @@ def associative_scan(
     def combine(a: list[Any], b: list[Any]) -> list[Any]:
         out = fn(tree_util.tree_unflatten(tree, a), tree_util.tree_unflatten(tree, b))
         found, out_tree = tree_util.tree_flatten(out)
-        if out_tree != tree:
+        if len(found) != len(arrays):
             raise ValueError(
                 f"associative_scan: fn must return a pytree like its arguments, {tree}; got "
                 f"{out_tree}"
             )
-        return [as_operand(x) for x in found]
+        combined = [as_operand(x) for x in found]
+        given, returned = ([x.dtype.name for x in xs] for xs in (arrays, combined))
+        if given != returned:
+            raise TypeError(
+                "associative_scan: fn must return arrays of the dtypes of its arguments, "
+                f"{given}; got {returned}"
+            )
+        return combined
 
     def cut(values: list[Any], start: int, limit: int, stride: int = 1) -> list[Any]:
         return [line.cut(x, start, limit, stride) for line, x in zip(lines, values, strict=True)]

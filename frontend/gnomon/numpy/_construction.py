@@ -449,6 +449,7 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
       x: anything with ``__dlpack__``.
       device: the place of the result; by default the default device.
       copy: False shares the memory, which must not be written to any more; otherwise it is copied.
+        Numbers of 64 bits are converted, and so copied, where 64-bit types are off.
     Raises:
       TypeError: ``x`` does not support DLPack.
       BufferError: ``x`` is not in host memory.
@@ -461,7 +462,8 @@ def from_dlpack(x: Any, /, *, device: DeviceLike | None = None, copy: bool | Non
     """
     if is_tracer(x) or (isinstance(x, Array) and not copy):
         return as_operand(x)
-    result = wrap(import_capsule(x, copy=copy is None or copy))
+    value = import_capsule(x, copy=copy is None or copy)
+    result = wrap(value.astype(_dtypes.canonicalize_dtype(value.dtype), copy=False))
     return result if device is None else device_put(result, as_device(device))
 
 

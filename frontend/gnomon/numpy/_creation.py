@@ -72,8 +72,9 @@ def _constant(name: str, value: int, summary: str) -> _Constant:
     ) -> Array:
         if (place := placement(name, device, out_sharding)) is not None:
             return device_put(function(shape, dtype), place)
-        sizes, exact = checked_shape(name, shape, dtype), checked_dtype(name, dtype)
-        if needs_bind():
+        sizes = checked_shape(name, shape, dtype)
+        exact: Any = checked_dtype(name, dtype)
+        if needs_bind() or isinstance(exact, _dtypes.ExtendedDType):
             return lax.full(sizes, value, exact)
         return wrap(np.full(sizes, value, exact))
 

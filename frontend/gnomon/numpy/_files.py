@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
+import ml_dtypes
 import numpy as np
 from numpy.exceptions import ComplexWarning
 
@@ -36,7 +37,10 @@ def load(file: File, *args: Any, **kwargs: Any) -> Any:
       Array([0, 1, 2], dtype=int32)
     """
     found = np.load(file, *args, **kwargs)
-    return asarray(found) if isinstance(found, np.ndarray) else found
+    if not isinstance(found, np.ndarray):
+        return found
+    # NumPy's format has no name for bfloat16, and calls it two bytes.
+    return asarray(found.view(ml_dtypes.bfloat16) if found.dtype == "V2" else found)
 
 
 def save(file: File, arr: ArrayLike | Sequence[Any], allow_pickle: bool = True) -> None:

@@ -10,9 +10,11 @@ from gnomon import lax
 from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._arrays.extended import ExtendedArray
 from gnomon._tracing.bind import bind, with_weak_type
 from gnomon.dialects.emit import ops
 from gnomon.dialects.types import is_complex, real_dtype
+from gnomon.lax import broadcast_shapes
 from gnomon.lax._creation import converted
 from gnomon.lax._operands import FLOAT, constant_like
 from gnomon.numpy._arguments import as_array
@@ -362,9 +364,12 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     See also:
       `array_equal`
     """
-    arrays = [asarray(a1), asarray(a2)]
+    x, y = asarray(a1), asarray(a2)
     try:
-        x, y = spread("array_equiv", arrays)
+        if not isinstance(x, ExtendedArray):  # Random keys are broadcast when they are compared.
+            x, y = spread("array_equiv", [x, y])
+        else:
+            broadcast_shapes(x.shape, y.shape)
     except ValueError:
         return array(False)
     return with_weak_type(_all_true(equal(x, y)), False)

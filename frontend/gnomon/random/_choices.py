@@ -52,8 +52,9 @@ def gumbel(
       key: one key.
       shape: the shape of the result.
       dtype: a floating point dtype; float32 by default.
-      mode: ``"low"`` (the default); or ``"high"``, which uses twice as many bits and reaches larger
-        values.
+      mode: ``"low"`` (the default); ``"high"``, which uses twice as many bits and reaches larger
+        values; or ``"highest"``, which uses all of these bits at both ends (in float32; other
+        dtypes are drawn as in ``"high"``).
       out_sharding: the sharding of the result on a mesh with explicit axes.
     Raises:
       ValueError: the dtype or the mode is not supported.
@@ -73,12 +74,12 @@ def gumbel(
 
 def standard_gumbel(key: KeyArray, shape: Shape, dtype: DType, mode: str | None) -> Array:
     """`gumbel` of checked arguments."""
-    if mode == "highest":
-        raise NotImplementedError("random.gumbel: mode 'highest' is not implemented; use 'high'")
-    if mode not in (None, "low", "high"):
-        raise ValueError(f"random.gumbel: mode must be 'low' or 'high', got {mode!r}")
+    if mode not in (None, "low", "high", "highest"):
+        raise ValueError(f"random.gumbel: mode must be 'low', 'high' or 'highest', got {mode!r}")
+    if mode == "highest" and dtype == np.float32:
+        return _gumbel_of_64_bits(key, shape)
     info = ml_dtypes.finfo(dtype)
-    if mode != "high":
+    if mode not in ("high", "highest"):
         u = between(key, shape, dtype, np.array(info.tiny, dtype), np.array(1.0, dtype))
         return lax.neg(lax.log(lax.neg(lax.log(u))))
     high, low = lax.unstack(unit_interval(key, (2, *shape), dtype))
@@ -86,6 +87,43 @@ def standard_gumbel(key: KeyArray, shape: Shape, dtype: DType, mode: str | None)
     fine = lax.add(lax.add(high, tail), constant(low, info.tiny))
     x = lax.select(lax.ge(high, constant(high, 0.5)), high, fine)
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(x)))))
+
+
+def _gumbel_of_64_bits(key: KeyArray, shape: Shape) -> Array:
+    """`gumbel` of float32 whose uniform numbers have 64 bits and are near 0 or near 1 alike."""
+    high, low = lax.unstack(raw_bits(key, 32, (2, *shape)))
+    below = lax.lt(high, constant(high, 1 << 31))
+    # 1 - u, of the numbers u >= 1/2: the negative of 64 bits.
+    carry = lax.convert_element_type(lax.eq(low, constant(low, 0)), low.dtype)
+    minus_low = lax.add(lax.bitwise_not(low), constant(low, 1))
+    minus_high = lax.add(lax.bitwise_not(high), carry)
+    near = _fraction(lax.select(below, high, minus_high), lax.select(below, low, minus_low))
+    return lax.neg(lax.log(lax.neg(lax.select(below, lax.log1p(lax.neg(near)), lax.log(near)))))
+
+
+def _fraction(high: Array, low: Array) -> Array:
+    """The float32 number below 64 binary digits, of two words; its exponent is at least -64."""
+    bits, digits = 32, int(np.finfo(np.float32).nmant)
+
+    def word(value: int) -> Array:
+        return constant(high, value)
+
+    zeros, more = lax.clz(high), lax.clz(low)
+    short = lax.eq(zeros, word(bits))
+    # Shifts by 32 are 0, in both directions.
+    rest = lax.select(
+        short,
+        lax.shift_left(low, more),
+        lax.shift_right_logical(low, lax.sub(word(bits), zeros)),
+    )
+    leading = lax.bitwise_or(lax.shift_left(high, zeros), rest)
+    mantissa = lax.bitwise_and(
+        lax.shift_right_logical(leading, word(bits - digits - 1)), word((1 << digits) - 1)
+    )
+    zeros = lax.select(short, lax.add(word(bits), more), zeros)
+    exponent = lax.shift_left(lax.sub(word(-int(np.finfo(np.float32).minexp)), zeros), word(digits))
+    number = lax.bitwise_or(exponent, mantissa)
+    return lax.bitcast_convert_type(number, np.float32)
 
 
 @takes_out_sharding

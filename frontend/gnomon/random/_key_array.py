@@ -38,6 +38,11 @@ class KeyDType(_dtypes.ExtendedDType):
     def __repr__(self) -> str:
         return self.name
 
+    def of_parts(self, part: Callable[[np.dtype[Any]], Any]) -> KeyArray:
+        """Make keys of words that a function makes."""
+        words = [part(np.dtype(np.uint32)) for _ in range(self.implementation.words)]
+        return KeyArray(words, self.implementation)
+
     def __reduce__(self) -> Any:
         return key_dtype, (self.implementation.name,)
 
