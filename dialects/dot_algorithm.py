@@ -153,8 +153,14 @@ def _rounded_array(x: np.ndarray, name: str) -> np.ndarray:
         return np.asarray(ops.reduce_precision.evaluate(x.astype(_F32), **_TF32_BITS))
 
 
-def without_algorithm(inst: Instance) -> ir.Value:
-    """Expand a contraction with an algorithm to conversions and a contraction without one."""
+def algorithm_as_ops(inst: Instance) -> list[ir.Value] | None:
+    """Write a contraction's algorithm as conversions and a contraction without one.
+
+    Returns:
+      The result; None if the contraction has no algorithm.
+    """
+    if not is_algorithm(inst.params["precision"]):
+        return None
     algorithm = algorithm_of(inst.params["precision"])
     operands = list(inst.operands)
     if algorithm.rounds:
@@ -163,7 +169,7 @@ def without_algorithm(inst: Instance) -> ir.Value:
     if not algorithm.rounds or algorithm.lhs != algorithm.rhs or algorithm.dtype == _F64:
         operands = [convert(x, algorithm.dtype) for x in operands]
     params = {**inst.params, "dtype": algorithm.dtype, "precision": "default"}
-    return convert(ops.dot_general(*operands, **params), inst.type.dtype)
+    return [convert(ops.dot_general(*operands, **params), inst.type.dtype)]
 
 
 def _rounded(x: ir.Value, name: str) -> ir.Value:
@@ -227,9 +233,9 @@ __all__ = [
     "PRESETS",
     "TF32",
     "Algorithm",
+    "algorithm_as_ops",
     "algorithm_of",
     "is_algorithm",
     "lower_algorithm",
     "rounded_arrays",
-    "without_algorithm",
 ]

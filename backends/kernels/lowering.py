@@ -25,7 +25,7 @@ from gnomon.backends.rewriting import Rule, rewrite
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import REGISTRY, Instance, all_operations
-from gnomon.dialects.dot_algorithm import is_algorithm
+from gnomon.dialects.dot_algorithm import algorithm_as_ops
 from gnomon.dialects.emit import convert
 from gnomon.dialects.functions import Program, symbol_name
 from gnomon.dialects.host_call import host_call
@@ -57,7 +57,7 @@ def _sum(inst: Instance) -> Sequence[ir.Value] | None:
 
 def _product(inst: Instance) -> Sequence[ir.Value] | None:
     dtype = inst.type.dtype
-    if not is_inexact(dtype) or is_algorithm(inst.params["precision"]):
+    if not is_inexact(dtype):
         return None
     total = product_in_pieces(inst, accumulator(dtype))
     return None if total is None else [convert(total, dtype)]
@@ -132,6 +132,7 @@ class KernelBackend:
         program = Program(module)
         if "gnomon.mesh" in module.operation.attributes and not self.in_process:
             raise UnsupportedOnTarget(_DEVICES)
+        rewrite(program, {"gnomon.dot_general": algorithm_as_ops})
         rewrite(program, {**RULES, **_LONG_SUMS, **self.rules})
         split_complex_numbers(program, rules())
         legalize_narrow_dtypes(program)

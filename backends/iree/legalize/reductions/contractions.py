@@ -19,7 +19,7 @@ from gnomon.backends.long_sums import product_in_pieces, terms_of
 from gnomon.dialects.body import operands_of
 from gnomon.dialects.combinators import accumulator
 from gnomon.dialects.contract import Instance, instance_of
-from gnomon.dialects.dot_algorithm import is_algorithm, without_algorithm
+from gnomon.dialects.dot_algorithm import algorithm_as_ops
 from gnomon.dialects.emit import convert, ops, reshape, zeros
 from gnomon.dialects.mlir import ir
 from gnomon.dialects.symbolic.dimension import any_symbolic
@@ -87,10 +87,6 @@ def _stored(value: ir.Value) -> tuple[ir.Value, Sequence[int]]:
     return operand, instance_of(owner.operation).params["permutation"]
 
 
-def _by_algorithm(inst: Instance) -> Sequence[ir.Value] | None:
-    return [without_algorithm(inst)] if is_algorithm(inst.params["precision"]) else None
-
-
 def _of_nothing(inst: Instance) -> Sequence[ir.Value] | None:
     # The compiler divides by the number of terms, so a sum without terms is written as zeros.
     if all(type_.size for type_ in inst.operand_types):
@@ -107,7 +103,7 @@ LEGALIZATIONS = (
         upstream="IREE 3.13 drops the `algorithm` of a `dot_general`",
         texts=("algorithms_of_products",),
         reproducer="a product of f32 with precision `BF16_BF16_F32` is as exact as one of f32",
-        rules=always({"gnomon.dot_general": _by_algorithm}),
+        rules=always({"gnomon.dot_general": algorithm_as_ops}),
     ),
     Legalization(
         name="empty-contractions",
