@@ -110,6 +110,7 @@ CANCELLING: list[tuple[str, str, tuple[float, ...]]] = [
     ("cauchy", "logsf", (-1e25,)),
     ("truncnorm", "logcdf", (20.0, 10.0, np.inf)),
     ("truncnorm", "logsf", (-10.0, -np.inf, 0.0)),
+    ("truncnorm", "logcdf", (1e200, 0.0, np.inf)),
     ("truncnorm", "cdf", (39.5, 39.0, 40.0)),
     ("binom", "logpmf", (0.0, 100.0, 1e-10)),
     ("binom", "logpmf", (7.0, 7.0, 1.0)),
@@ -124,6 +125,8 @@ def test_no_digits_cancel() -> None:
             found = getattr(getattr(stats, name), function)(*arguments)
             expected = getattr(getattr(reference, name), function)(*arguments)
             assert_each_near(found, expected, 256, message=f"{name}.{function}{arguments}")
+        # The density at 0 is (1 + c) / (1 - c) / (2 pi).
+        assert_each_near(stats.wrapcauchy.pdf(0.0, 1 - 2.0**-30), (2.0**31 - 1) / (2 * np.pi), 8)
         # Of a narrow interval, SciPy's probabilities cancel, too.
         found = stats.truncnorm.cdf(1e-10, 0.0, np.inf)
         assert_each_near(found, np.sqrt(2 / np.pi) * 1e-10, 8)

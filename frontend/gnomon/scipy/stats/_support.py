@@ -44,7 +44,9 @@ def is_not_negative(x: Any) -> Any:
     return x >= 0
 
 
-def nan_for_invalid(**conditions: Callable[[Any], Any]) -> Callable[..., Any]:
+def nan_for_invalid(
+    **conditions: Callable[[Any], Any],
+) -> Callable[[Callable[_P, Array]], Callable[_P, Array]]:
     """Decorate a function of a distribution to return nan for parameters that are not valid.
 
     Without this, the functions are defined for some of them: with a negative ``scale``, most

@@ -34,7 +34,10 @@ def _log_mass(a: Array, b: Array) -> Array:
     low, high = gnp.where(above, -b, a), gnp.where(above, -a, b)
     is_central = (low > -1) & (high < 1)
     upper, lower = _log_ndtr(high), _log_ndtr(gnp.where(is_central, -2, low))
-    tail = upper + lax.log1p(-lax.exp(lower - upper))
+    # Far in the tail, both logarithms overflow.
+    is_lost = gnp.equal(upper, -np.inf)
+    gap = gnp.where(is_lost, -1, lower) - gnp.where(is_lost, 0, upper)
+    tail = upper + lax.log1p(-lax.exp(gap))
     start, end = gnp.where(is_central, low, 0), gnp.where(is_central, high, 1)
     center = lax.log((lax.erf(end * math.sqrt(0.5)) - lax.erf(start * math.sqrt(0.5))) / 2)
     return gnp.where(is_central, center, tail)
