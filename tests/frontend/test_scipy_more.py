@@ -258,6 +258,8 @@ def test_interpolation_on_grids() -> None:
             ours = interpolate.RegularGridInterpolator(grid, values, **options)
             theirs = scipy.interpolate.RegularGridInterpolator(grid, values, **options)
             close(ours(points), theirs(points))
+            lost = np.array([[np.nan, 0.0], [1.0, np.nan], [1.0, 0.0]], np.float32)
+            close(ours(lost), theirs(lost))
     close(gn.jit(lambda f, p: f(p))(ours, points), theirs(points))
     slopes = gn.grad(lambda p: ours(p, "linear").sum())(gnp.asarray(points))
     # Linear in a cell: the slopes are the differences between its sides.
