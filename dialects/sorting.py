@@ -48,6 +48,7 @@ from gnomon.dialects.types import (
     TensorType,
     is_complex,
     is_floating,
+    is_of_numpy,
     mlir_type,
     type_of,
 )
@@ -121,7 +122,7 @@ def _permutation(keys: Sequence[np.ndarray], dimension: int) -> np.ndarray:
         packed.sort(dimension)
         packed &= 0xFFFFFFFF
         return packed
-    whole = [c if c.dtype.isbuiltin == 1 else _widened(c) for c in columns]
+    whole = [c if is_of_numpy(c.dtype) else _widened(c) for c in columns]
     return np.lexsort(whole[::-1], dimension)
 
 
@@ -134,7 +135,7 @@ def _evaluate(
 ) -> tuple[np.ndarray, ...]:
     first = operands[0]
     if len(operands) == 1 and not is_complex(first.dtype):
-        keys = first if first.dtype.isbuiltin == 1 else _widened(first)
+        keys = first if is_of_numpy(first.dtype) else _widened(first)
         values = np.sort(keys, dimension)
         # Equal keys are indistinguishable except zeros of either sign, which keep their order.
         zeros = values[values == 0] if is_floating(first.dtype) else values[:0]

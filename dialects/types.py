@@ -87,6 +87,15 @@ def is_complex(dtype: np.dtype) -> bool:
     return dtype in _kind_sets["complex"]
 
 
+def is_of_numpy(dtype: np.dtype) -> bool:
+    """Whether a dtype is NumPy's own, and not one that a package registers, such as bf16.
+
+    ``isbuiltin`` is 2 for the latter. It is 0 for a copy of one of NumPy's dtypes, which an
+    unpickled array has, and one with metadata.
+    """
+    return dtype.isbuiltin != 2
+
+
 def is_inexact(dtype: np.dtype) -> bool:
     """Whether a dtype has tangents: floating point and complex dtypes do."""
     return dtype in _kind_sets["inexact"]

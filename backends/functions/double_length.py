@@ -117,9 +117,15 @@ def exact_product(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The natural logarithm of a positive normal number, in two parts."""
-    format_ = format_of(x)
+    """The natural logarithm of a positive finite number, in two parts."""
+    format_, info = format_of(x), np.finfo(type_of(x).dtype)
     bits = ops.bitcast_convert(x, dtype=format_.integer)
+    # The bits of a subnormal number count its units, which are powers of two. Arithmetic might
+    # flush it to zero.
+    is_subnormal = ops.lt(bits, full_like(bits, 1 << format_.mantissa))
+    units = ops.bitcast_convert(convert(bits, format_.dtype), dtype=format_.integer)
+    bits = ops.select(is_subnormal, units, bits)
+    shift = ops.select(is_subnormal, full_like(x, int(info.nmant - info.minexp)), full_like(x, 0))
     # The exponent for which the mantissa is around 1, from sqrt(1/2) to sqrt(2).
     root_half = int(np.array(math.sqrt(0.5), format_.dtype).view(format_.integer))
     offset = ops.sub(bits, full_like(bits, root_half))
@@ -148,7 +154,7 @@ def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
     tail = ops.mul(ops.mul(cube, square), polynomial(square, series))
     high, lost = exact_sum(ops.add(s, s), third)
     low = ops.add(lost, ops.add(ops.add(s_low, s_low), ops.add(third_low, tail)))
-    count = convert(exponent, format_.dtype)
+    count = ops.sub(convert(exponent, format_.dtype), shift)
     low = ops.add(low, ops.mul(count, full_like(s, format_.ln2_low)))
     high, lost = exact_sum(ops.mul(count, full_like(s, format_.ln2_high)), high)
     low = ops.add(low, lost)
@@ -157,7 +163,7 @@ def logarithm(x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def positive_power(x: ir.Value, y: ir.Value, exp: Callable[[ir.Value], ir.Value]) -> ir.Value:
-    """The power of a positive normal number, exp(y log(x)), with y log(x) in double length."""
+    """The power of a positive finite number, exp(y log(x)), with y log(x) in double length."""
     format_ = format_of(x)
     limit = full_like(y, format_.largest_power)
     y = ops.clamp(ops.neg(limit), y, limit)

@@ -73,26 +73,34 @@ _ACOSH = {
 }  # fmt: skip
 
 
-def _logarithm(x: ir.Value, lost: ir.Value | None = None, near: ir.Value | None = None) -> ir.Value:
+def _logarithm(
+    x: ir.Value,
+    lost: ir.Value | None = None,
+    near: ir.Value | None = None,
+    places: ir.Value | None = None,
+) -> ir.Value:
     """Natural logarithm of a positive normal number.
 
     Args:
       x: the number.
       lost: the rounding error of ``x``, relative to ``x``.
       near: the exact ``x - 1``, to use where it is small and ``x`` is rounded.
+      places: a whole number; the logarithm is that of ``x / 2**places``.
     """
     format_ = format_of(x)
     bits = ops.bitcast_convert(x, dtype=format_.integer)
     root_half = int(np.array(math.sqrt(0.5), format_.dtype).view(format_.integer))
-    places = full_like(bits, format_.mantissa)
-    exponent = ops.shift_right_arithmetic(ops.sub(bits, full_like(bits, root_half)), places)
-    scaled = ops.sub(bits, ops.shift_left(exponent, places))
+    width = full_like(bits, format_.mantissa)
+    exponent = ops.shift_right_arithmetic(ops.sub(bits, full_like(bits, root_half)), width)
+    scaled = ops.sub(bits, ops.shift_left(exponent, width))
     f = ops.sub(ops.bitcast_convert(scaled, dtype=format_.dtype), full_like(x, 1))
     if near is not None:
         f = ops.select(ops.eq(exponent, full_like(exponent, 0)), near, f)
     square = ops.mul(f, f)
     half = ops.mul(square, full_like(x, 0.5))
     count = convert(exponent, format_.dtype)
+    if places is not None:
+        count = ops.sub(count, places)
     if format_.dtype == _F32:
         low = ops.mul(ops.mul(f, square), polynomial(f, _LOG))
     else:
@@ -108,12 +116,22 @@ def _logarithm(x: ir.Value, lost: ir.Value | None = None, near: ir.Value | None 
 
 
 def log(x: ir.Value) -> ir.Value:
-    """Natural logarithm of an f32 or f64 value; subnormal numbers count as 0."""
+    """Natural logarithm of an f32 or f64 value.
+
+    Subnormal numbers count as 0 where arithmetic flushes them to zero.
+    """
     zero, inf = full_like(x, 0), full_like(x, np.inf)
-    tiny = full_like(x, float(np.finfo(type_of(x).dtype).tiny))
-    is_regular = ops.and_(ops.ge(x, tiny), ops.lt(x, inf))
-    value = _logarithm(ops.select(is_regular, x, full_like(x, 1)))
-    edge = ops.select(ops.lt(x, tiny), ops.neg(inf), ops.add(x, x))
+    info = np.finfo(type_of(x).dtype)
+    is_small = ops.lt(x, full_like(x, float(info.tiny)))
+    places = info.nmant + 1
+    # A product with a power of two makes subnormal numbers normal.
+    scaled = ops.select(is_small, ops.mul(x, full_like(x, 2.0**places)), x)
+    is_regular = ops.and_(ops.gt(scaled, zero), ops.lt(x, inf))
+    value = _logarithm(
+        ops.select(is_regular, scaled, full_like(x, 1)),
+        places=ops.select(is_small, full_like(x, places), zero),
+    )
+    edge = ops.select(is_small, ops.neg(inf), ops.add(x, x))
     edge = ops.select(ops.lt(x, zero), full_like(x, np.nan), edge)
     return ops.select(is_regular, value, edge)
 

@@ -54,7 +54,8 @@ def pow_by(positive: Emit) -> Emit:
         half = ops.mul(y, full_like(y, 0.5))
         is_odd = ops.and_(is_whole, ops.ne(ops.floor(half), half))
         power = with_sign(power, ops.and_(has_sign(x), is_odd))
-        lost = ops.and_(ops.and_(ops.lt(x, zero), is_regular), ops.not_(is_whole))
+        # The sign bit, since a comparison might flush a subnormal number to zero.
+        lost = ops.and_(ops.and_(has_sign(x), is_regular), ops.not_(is_whole))
         lost = ops.or_(lost, ops.or_(ops.ne(x, x), ops.ne(y, y)))
         power = ops.select(lost, full_like(x, np.nan), power)
         is_one = ops.or_(ops.eq(y, zero), ops.eq(x, one))

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon import export, lax, profiler, random
-from gnomon.scipy.special import erfcinv
+from gnomon.scipy.special import erfcinv, ndtri
 from tests.frontend.oracle import checks_in_one_program, sample, weakly
 from tests.newest_jax import IS_NEWEST
 from tests.tolerance import assert_each_near, assert_near
@@ -237,6 +237,13 @@ def test_limits_and_dtypes_of_erfcinv() -> None:
     for f in (erfcinv, gn.jit(erfcinv)):
         got = np.asarray(f(y))
         np.testing.assert_array_equal(got, np.array([np.inf, 0, -np.inf, *[np.nan] * 3], "f"))
+    # Compiled, these may count as 0.
+    subnormal = np.array([1e-323, 2e-320, 2e-310])
+    exact = np.array([float(_exact_erfcinv(float(v))) for v in subnormal])
+    with gn.enable_x64():
+        assert_each_near(erfcinv(subnormal), exact, 2)
+        # ndtri(p) is -sqrt(2) erfcinv(2 p).
+        assert_each_near(ndtri(subnormal / 2), -math.sqrt(2) * exact, 4)
     assert erfcinv(gnp.array(0.5, "bfloat16")).dtype == gnp.bfloat16
     with pytest.raises(ValueError, match="complex"):
         erfcinv(1j)

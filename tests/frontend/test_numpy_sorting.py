@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import pytest
 import gnomon as gn
 import gnomon.numpy as gnp
 import tests.sample as sampling
+from gnomon import lax
 from gnomon.errors import ConcretizationTypeError
 from tests.frontend.oracle import checks_in_one_program
 from tests.tolerance import assert_near
@@ -163,6 +165,30 @@ def test_compiled() -> None:
     results = gn.tree.leaves(gn.jit(everything)(x, TIES))
     for ours, eager in zip(results, gn.tree.leaves(everything(x, TIES)), strict=True):
         assert_near(ours, eager, 4)
+
+
+def test_copies_of_dtypes_keep_all_bits() -> None:
+    """Unpickled arrays have copies of NumPy's dtypes, as do arrays with metadata."""
+    functions = {
+        "sort": gnp.sort,
+        "keys": lambda x: lax.sort((x, gnp.arange(3)), num_keys=1)[1],
+        "lexsort": lambda x: gnp.lexsort((x,)),
+        "searchsorted": lambda x: gnp.searchsorted(gnp.sort(x), x),
+        "back": lambda x: gnp.asarray(x) + 0,
+    }
+    with gn.enable_x64():
+        for values in ([1 + 1e-9, 1.0, 1 + 1e-12], [2**40 + 1, 2**40, 3], [2.0**70 + 1j, 1j, 0]):
+            x = np.array(values)
+            copied = pickle.loads(pickle.dumps(x))
+            assert copied.dtype is not x.dtype
+            for name, function in functions.items():
+                if x.dtype.kind == "c" and name == "searchsorted":
+                    continue
+                found, expected = np.asarray(function(copied)), np.asarray(function(x))
+                np.testing.assert_array_equal(found, expected, err_msg=f"{name} {x.dtype}")
+    x = np.array([2**32 - 1, 2**31, 1], np.uint32)
+    found = np.asarray(gnp.sort(pickle.loads(pickle.dumps(x))))
+    np.testing.assert_array_equal(found, np.sort(x))
 
 
 def test_sorts_map_and_differentiate() -> None:

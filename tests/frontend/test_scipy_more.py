@@ -90,6 +90,25 @@ def test_iterative_solvers_of_trees_and_their_derivatives() -> None:
     assert zero.tolist() == [0.0] * 3 and int(info) == 0
 
 
+def test_the_solution_has_the_dtype_of_the_system() -> None:
+    a, b = np.diag([2.0, 4.0]).astype(np.float32), np.array([2, 4], np.float32)
+    # The matrix, the preconditioner, the first guess and the right side; the solution.
+    systems = {
+        "complex matrix": (a * 1j, None, None, b, np.array([-1j, -1j])),
+        "complex function": (lambda v: v * 2j, None, None, b, np.array([-1j, -2j])),
+        "complex preconditioner": (a, np.eye(2) * (0.5 + 0.5j), None, b, np.ones(2) + 0j),
+        "complex guess": (a, None, np.array([1j, 0]), b, np.ones(2) + 0j),
+        "integers": (a, None, None, b.astype(np.int32), np.ones(2)),
+    }
+    for solver in (sparse.linalg.bicgstab, sparse.linalg.gmres):
+        for name, (matrix, inverse, guess, side, expected) in systems.items():
+            found = np.asarray(solver(matrix, side, guess, M=inverse, tol=1e-6)[0])
+            assert found.dtype.kind == expected.dtype.kind, name
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5, err_msg=name)
+    found = np.asarray(sparse.linalg.cg(np.array([[2, 1j], [-1j, 2]]), np.array([1, 2]))[0])
+    assert_near(found, np.array([2 - 2j, 4 + 1j]) / 3, 64)
+
+
 def test_errors_of_iterative_solvers() -> None:
     with pytest.raises(ValueError, match="square matrix"):
         sparse.linalg.cg(np.ones((2, 3)), np.ones(2))
@@ -239,6 +258,8 @@ def test_interpolation_on_grids() -> None:
             ours = interpolate.RegularGridInterpolator(grid, values, **options)
             theirs = scipy.interpolate.RegularGridInterpolator(grid, values, **options)
             close(ours(points), theirs(points))
+            lost = np.array([[np.nan, 0.0], [1.0, np.nan], [1.0, 0.0]], np.float32)
+            close(ours(lost), theirs(lost))
     close(gn.jit(lambda f, p: f(p))(ours, points), theirs(points))
     slopes = gn.grad(lambda p: ours(p, "linear").sum())(gnp.asarray(points))
     # Linear in a cell: the slopes are the differences between its sides.

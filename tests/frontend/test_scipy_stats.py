@@ -77,6 +77,62 @@ def test_distributions(name: str) -> None:
             assert_each_near(found, expected, 128, scale=0.1, message=label)
 
 
+def test_invalid_parameters_and_lost_outcomes_are_nan() -> None:
+    invalid = {
+        "gamma": (-1.5,), "chi2": (-1.5,), "pareto": (-1.5,), "gennorm": (0.0,), "poisson": (-1.5,),
+    }  # fmt: skip
+    functions = ("pdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "pmf")
+    for name, (parameters, _) in CASES.items():
+        for function in filter(functions.__contains__, dir(getattr(stats, name))):
+            ours = getattr(getattr(stats, name), function)
+            names = inspect.signature(ours).parameters
+            x = np.array([-1.5, 0.25, 0.5, 1.0, 2.5], np.float32)
+            calls = [((np.full(5, np.nan, np.float32), *parameters), {})]
+            calls += [((x, *invalid[name]), {})] if name in invalid else []
+            if "scale" in names:
+                calls += [((x, *parameters), {"scale": s}) for s in (-1.0, np.zeros(5), np.nan)]
+                calls += [((x, *parameters), {"loc": np.nan})]
+            for arguments, others in calls:
+                found = np.asarray(ours(*arguments, **others))
+                assert np.isnan(found).all(), f"{name}.{function} {arguments} {others}: {found}"
+
+
+# Calls whose formulas could lose digits: where a probability is almost 1, and where logarithms of
+# probabilities or of gamma cancel.
+CANCELLING: list[tuple[str, str, tuple[float, ...]]] = [
+    ("expon", "logcdf", (50.0,)),
+    ("pareto", "logcdf", (1e10, 2.0)),
+    ("pareto", "cdf", (0.5, np.inf)),
+    ("gumbel_r", "logsf", (-3.0,)),
+    ("gumbel_r", "logsf", (-5.0,)),
+    ("gumbel_l", "logcdf", (3.0,)),
+    ("cauchy", "logcdf", (1e25,)),
+    ("cauchy", "logsf", (-1e25,)),
+    ("truncnorm", "logcdf", (20.0, 10.0, np.inf)),
+    ("truncnorm", "logsf", (-10.0, -np.inf, 0.0)),
+    ("truncnorm", "logcdf", (1e200, 0.0, np.inf)),
+    ("truncnorm", "cdf", (39.5, 39.0, 40.0)),
+    ("binom", "logpmf", (0.0, 100.0, 1e-10)),
+    ("binom", "logpmf", (7.0, 7.0, 1.0)),
+    ("nbinom", "logpmf", (0.0, 7.0, 1.0)),
+    ("betabinom", "pmf", (0.0, 0.0, 1.3, 2.2)),
+]
+
+
+def test_no_digits_cancel() -> None:
+    with gn.enable_x64():
+        for name, function, arguments in CANCELLING:
+            found = getattr(getattr(stats, name), function)(*arguments)
+            expected = getattr(getattr(reference, name), function)(*arguments)
+            assert_each_near(found, expected, 256, message=f"{name}.{function}{arguments}")
+        # The density at 0 is (1 + c) / (1 - c) / (2 pi).
+        assert_each_near(stats.wrapcauchy.pdf(0.0, 1 - 2.0**-30), (2.0**31 - 1) / (2 * np.pi), 32)
+        # Of a narrow interval, SciPy's probabilities cancel, too.
+        found = stats.truncnorm.cdf(1e-10, 0.0, np.inf)
+        assert_each_near(found, np.sqrt(2 / np.pi) * 1e-10, 8)
+        assert_each_near(stats.truncnorm.pdf(0.0, -1e-5, 1e-5), 5e4 * (1 + 1e-10 / 6), 8)
+
+
 def test_vectors() -> None:
     alpha, x = np.array([1.5, 2.0, 0.7]), np.array([0.2, 0.5, 0.3])
     expected = reference.dirichlet.logpdf(x, alpha)

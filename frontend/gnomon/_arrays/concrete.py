@@ -22,6 +22,7 @@ from gnomon._config.current import Config
 from gnomon._native import Readable
 from gnomon._sharding.device import HOST, Device, default_device, in_host_memory, memory_of
 from gnomon.backends.interface import Buffer
+from gnomon.dialects.types import is_of_numpy
 
 __all__ = [
     "ConcreteArray",
@@ -65,7 +66,7 @@ class ConcreteArray(StoredArray, Readable):
                     f"an array of {value.dtype} cannot become {np.dtype(dtype)} without a copy"
                 )
             return value.astype(dtype)
-        if value.dtype.isbuiltin == 1:
+        if is_of_numpy(value.dtype):
             return np.asarray(memoryview(self))
         if not value.dtype.itemsize:
             return value.view()

@@ -19,7 +19,7 @@ from gnomon._tracing.stack import staging
 from gnomon.dialects.emit import ops
 from gnomon.dialects.symbolic.bounds import LARGEST
 from gnomon.dialects.symbolic.dimension import exceeds, is_symbolic_dim, surely_at_most
-from gnomon.dialects.types import is_complex, is_inexact
+from gnomon.dialects.types import is_complex, is_inexact, is_of_numpy
 from gnomon.lax._creation import converted
 from gnomon.lax._reductions import index_dtype_for
 from gnomon.lax._structural import canonical_axis
@@ -425,7 +425,7 @@ def searchsorted(
         check_execution("searchsorted")
         elements, given = x.numpy_value(), values.numpy_value()
         # NumPy has no order of other dtypes, or not that of sorting.
-        if elements.dtype.isbuiltin == 1 and elements.dtype.kind in "biuf":
+        if is_of_numpy(elements.dtype) and elements.dtype.kind in "biuf":
             numpy_side: Any = "left" if side == "left" else "right"
             return wrap(np.asarray(np.searchsorted(elements, given, numpy_side), dtype))
     return with_weak_type(_SEARCHES[method](x, values, side, dtype), False)

@@ -447,8 +447,7 @@ def _ndtri(p: Array) -> Array:
     # This form of the odd function gives 0.0 at one half, and not -0.0.
     center = math.sqrt(2) * lax.erf_inv(2 * lower - 1)
     # In the tails, Newton's method on the logarithm of the distribution function.
-    tail = gnp.clip(lower, float(np.finfo(p.dtype).tiny), 0.1)
-    logarithm = lax.log(tail)
+    logarithm = _log_of_tail(lower)
     y = lax.sqrt(-2 * logarithm)
     x = -(y - (lax.log(y) + _HALF_LOG_2PI) / y)
     for _ in range(5):
@@ -500,15 +499,28 @@ def _erfcinv(y: Array) -> Array:
     return gnp.where((y < 0) | (y > 2) | gnp.isnan(y), lax.full_like(y, np.nan), value)
 
 
+def _log_of_tail(tail: Array) -> Array:
+    """The logarithm of numbers from the smallest subnormal one to 0.1."""
+    info = np.finfo(tail.dtype)
+    tiny, places = float(info.tiny), info.nmant + 1
+    # Compiled arithmetic may flush subnormal numbers to zero, which is clipped here.
+    is_small = tail < tiny
+    least = float(info.smallest_subnormal) * 2.0**places
+    scaled = gnp.clip(gnp.where(is_small, tail, 0) * 2.0**places, least, 1)
+    logarithm = lax.log(gnp.where(is_small, scaled, gnp.clip(tail, tiny, 0.1)))
+    return logarithm - gnp.where(is_small, places * math.log(2), 0)
+
+
 def _inverse_of_tail(tail: Array) -> Array:
     """The z with erfc(z) = tail, by Newton's method on the logarithm of erfc(z) for tail < 0.1."""
-    tail = gnp.clip(tail, float(np.finfo(tail.dtype).tiny), 0.1)
-    z = lax.sqrt(-lax.log(tail))
+    logarithm = _log_of_tail(tail)
+    z = lax.sqrt(-logarithm)
     z = z - (lax.log(z) + 0.5 * math.log(math.pi)) / (2 * z)
     for _ in range(3):
-        reached = lax.erfc(z)
-        slope = -2 / math.sqrt(math.pi) * lax.exp(-z * z) / reached
-        z = z - lax.log(reached / tail) / slope
+        # erfc(z) is exp(-z²) erfcx(z), of which the first factor may be subnormal.
+        scaled = erfcx(z)
+        slope = 2 / math.sqrt(math.pi) / scaled
+        z = z + (lax.log(scaled) - z * z - logarithm) / slope
     return z
 
 

@@ -112,6 +112,10 @@ class RegularGridInterpolator:
         flat = gnp.reshape(x, (-1, rank))
         cells = [_cell(flat[:, i], grid) for i, grid in enumerate(self.grid)]
         result = self._linear(cells) if method == "linear" else self._nearest(cells)
+        if method == "nearest":
+            # No comparison with nan is true, which would select a neighbour.
+            lost = gnp.reshape(gnp.isnan(flat).any(-1), (-1, *(1,) * (result.ndim - 1)))
+            result = gnp.where(lost, np.nan, result)
         if self.fill_value is not None:
             outside = functools.reduce(operator.or_, (out for _, _, out in cells))
             outside = gnp.reshape(outside, (-1, *(1,) * (result.ndim - 1)))

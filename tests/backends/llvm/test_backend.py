@@ -13,7 +13,7 @@ import gnomon
 import gnomon.numpy as gnp
 from gnomon import lax
 from gnomon.backends.llvm.executable import Executable
-from tests.tolerance import assert_near
+from tests.tolerance import assert_each_near, assert_near
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,28 @@ def test_transformations_equal_the_evaluator() -> None:
         expected = programs(gnp.asarray(x), gnp.asarray(w))
     assert_near(compiled(x, w), expected, units=32)
     assert compiled.memory_analysis().argument_size_in_bytes >= x.nbytes + w.nbytes
+
+
+def test_logarithms_and_powers_of_subnormal_numbers() -> None:
+    """They keep their digits, as NumPy's do: arithmetic does not flush them to zero."""
+
+    def functions(x: Any, y: Any) -> Any:
+        return gnp.log(x), gnp.log2(x), gnp.log10(x), gnp.log1p(x), gnp.power(x, y)
+
+    with gnomon.enable_x64():
+        arguments = []
+        for dtype, sizes in ((np.float32, [1e-45, 1e-40, 1e-38]), (np.float64, [5e-324, 1e-310])):
+            x = np.array([*sizes, *np.negative(sizes), 0.0, np.inf, 2.0], dtype)
+            arguments.append((x, np.full_like(x, 0.4375)))
+        found = gnomon.jit(lambda pairs: [functions(*pair) for pair in pairs])(arguments)
+        with np.errstate(all="ignore"):
+            expected = [
+                [f(x) for f in (np.log, np.log2, np.log10, np.log1p)] + [np.power(x, y)]
+                for x, y in arguments
+            ]
+        for ours, numpys in zip(found, expected, strict=True):
+            for f, e in zip(ours, numpys, strict=True):
+                assert_each_near(f, e, 4)
 
 
 def test_calls_of_python() -> None:

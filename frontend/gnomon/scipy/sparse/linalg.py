@@ -15,12 +15,15 @@ import numpy as np
 
 import gnomon.numpy as gnp
 from gnomon import lax, tree_util
+from gnomon._api.functions import eval_shape
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._arrays.dtypes import canonicalize_dtype
+from gnomon._compilation.stages import ShapeDtypeStruct
 from gnomon._trees.prefixes import difference_of_structures
 from gnomon.dialects.types import is_complex
 from gnomon.flatten_util import ravel_pytree
-from gnomon.numpy._arguments import as_array
+from gnomon.numpy._arguments import as_array, promoted
 from gnomon.scipy.linalg import solve_triangular
 
 __all__ = ["bicgstab", "cg", "gmres"]
@@ -172,6 +175,32 @@ def _as_map(matrix: Any) -> Map:
     return lambda x: matrix @ x
 
 
+def _image(operator: Any, b: Any) -> Any:
+    """The types of the product of an operator and ``b``, leaf by leaf."""
+    if not callable(operator) and hasattr(operator, "dtype"):
+        dtype = canonicalize_dtype(operator.dtype)
+        return tree_util.tree_map(lambda x: ShapeDtypeStruct(x.shape, dtype), b)
+    return eval_shape(_as_map(operator), b)
+
+
+def _in_dtypes_of_solution(b: Any, x0: Any, *operators: Any) -> Any:
+    """The right side in the dtypes of the solution.
+
+    A solution is complex if the matrix or the preconditioner is, although the right side may be
+    real; and it is inexact, although the right side may be of integers.
+    """
+    images = [_image(each, b) for each in operators if each is not None]
+    structure = tree_util.tree_structure(b)
+    if any(tree_util.tree_structure(image) != structure for image in images):
+        return b  # `custom_linear_solve` raises the error that names the structures.
+
+    def converted_leaf(x: Array, *others: Any) -> Array:
+        zeros = (gnp.zeros((), other.dtype) for other in others)
+        return promoted("b", x, *zeros, inexact=True)[0]
+
+    return tree_util.tree_map(converted_leaf, b, x0, *images)
+
+
 def _solved(
     solver: Callable[..., Array],
     A: Any,
@@ -200,6 +229,7 @@ def _solved(
             f"arrays in x0 and b must have matching shapes: {shapes[0]} vs {shapes[1]}"
         )
     matvec, preconditioner = _as_map(A), None if M is None else _as_map(M)
+    b = _in_dtypes_of_solution(b, x0, A, M)
     leaves = tree_util.tree_leaves(b)
     limit = 10 * sum(x.size for x in leaves) if maxiter is None else maxiter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -34,6 +34,48 @@ def typed_as_outcome(function: Callable[_P, Array]) -> Callable[_P, Array]:
     return typed
 
 
+def is_positive(x: Any) -> Any:
+    """Whether a parameter is positive."""
+    return x > 0
+
+
+def is_not_negative(x: Any) -> Any:
+    """Whether a parameter is zero or positive."""
+    return x >= 0
+
+
+def nan_for_invalid(
+    **conditions: Callable[[Any], Any],
+) -> Callable[[Callable[_P, Array]], Callable[_P, Array]]:
+    """Decorate a function of a distribution to return nan for parameters that are not valid.
+
+    Without this, the functions are defined for some of them: with a negative ``scale``, most
+    distribution functions are those of the mirrored distribution.
+
+    Args:
+      conditions: which parameters are valid, for each name. ``scale`` must be positive.
+    """
+
+    def decorate(function: Callable[_P, Array]) -> Callable[_P, Array]:
+        names = list(inspect.signature(function).parameters)
+        wanted = {"scale": is_positive, **conditions}
+        checks = [(names.index(name), name, wanted[name]) for name in wanted if name in names]
+
+        @functools.wraps(function)
+        def checked(*args: _P.args, **kwargs: _P.kwargs) -> Array:
+            value = function(*args, **kwargs)
+            for position, name, is_valid in checks:
+                parameter: Any = args[position] if position < len(args) else kwargs.get(name, 1)
+                # Valid numbers, such as defaults, add no operation.
+                if not isinstance(parameter, (int, float)) or not is_valid(parameter):
+                    value = nan_unless(is_valid(gnp.asarray(parameter)), value)
+            return value
+
+        return checked
+
+    return decorate
+
+
 def on_support(
     function: Callable[[Array], Array],
     z: Array,
@@ -58,18 +100,43 @@ def on_support(
     return gnp.where(low, beyond[0], gnp.where(high, beyond[1], value))
 
 
-def log_of_probability(p: Array) -> Array:
-    """The logarithm of a probability, with a derivative of zero where the probability is zero."""
+def log_of_probability(p: Array, rest: Array | None = None) -> Array:
+    """The logarithm of a probability, with a derivative of zero where the probability is zero.
+
+    Args:
+      p: the probability.
+      rest: one minus the probability, which has the digits that a ``p`` near 1 has lost.
+    """
     impossible = gnp.equal(p, 0)
-    return gnp.where(impossible, -np.inf, lax.log(gnp.where(impossible, 1, p)))
+    value = gnp.where(impossible, -np.inf, lax.log(gnp.where(impossible, 1, p)))
+    if rest is None:
+        return value
+    is_likely = rest < 0.5
+    return gnp.where(is_likely, lax.log1p(-gnp.where(is_likely, rest, 0)), value)
+
+
+def zero_where(condition: Array, value: Array) -> Array:
+    """The value without its rounding error where it is zero; the derivative is unchanged."""
+    return value - lax.stop_gradient(gnp.where(condition, value, 0))
 
 
 def log1m_exp_of_exp(z: Array) -> Array:
     """log(1 - exp(-exp(z))), also where exp(z) underflows."""
-    is_low = z < -10
+    is_low, is_high = z < -10, z > 0
     growth = lax.exp(gnp.where(is_low, z, -10))
     series = z - growth / 2 + growth * growth / 24
-    return gnp.where(is_low, series, log_of_probability(-lax.expm1(-lax.exp(z))))
+    # Near 1, the difference has lost the digits of the exponential.
+    high = lax.log1p(-lax.exp(-lax.exp(gnp.where(is_high, z, 0))))
+    middle = log_of_probability(-lax.expm1(-lax.exp(gnp.where(is_high, 0, z))))
+    return gnp.where(is_low, series, gnp.where(is_high, high, middle))
+
+
+def log1m_exp(y: Array) -> Array:
+    """log(1 - exp(-y)) of numbers that are not negative."""
+    # Each formula has lost digits where the other one has them.
+    is_high = y > 1
+    low = lax.log(-lax.expm1(-gnp.where(is_high, 1, y)))
+    return gnp.where(is_high, lax.log1p(-lax.exp(-gnp.where(is_high, y, 1))), low)
 
 
 def nan_unless(valid: Array, value: Array) -> Array:

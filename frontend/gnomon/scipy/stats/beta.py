@@ -10,10 +10,17 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support, typed_as_outcome
+from gnomon.scipy.stats._support import (
+    log_of_probability,
+    nan_for_invalid,
+    nan_unless,
+    on_support,
+    typed_as_outcome,
+)
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -35,12 +42,12 @@ def logpdf(
     """
     x, a, b, loc, scale = real_arguments("beta.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    inside = (z >= 0) & (z <= 1)
-    safe = gnp.where(inside, z, 0.5)
+    outside = (z < 0) | (z > 1)
+    safe = gnp.where(outside, 0.5, z)
     shape = special.xlogy(a - 1, safe) + special.xlog1py(b - 1, -safe)
     value = shape - special.betaln(a, b) - lax.log(scale)
     valid = (a > 0) & (b > 0) & (scale > 0)
-    return gnp.where(valid, gnp.where(inside, value, -np.inf), np.nan)
+    return gnp.where(valid, gnp.where(outside, -np.inf, value), np.nan)
 
 
 def pdf(
@@ -66,6 +73,7 @@ def pdf(
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -115,6 +123,7 @@ def logcdf(
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function of the beta distribution, one minus `cdf`.
 

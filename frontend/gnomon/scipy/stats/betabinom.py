@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import nan_unless, typed_as_outcome
+from gnomon.scipy.stats._support import nan_unless, typed_as_outcome, zero_where
 
 
 @typed_as_outcome
@@ -37,6 +37,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     inside = (count >= 0) & (count <= n)
     safe = gnp.where(inside, count, 0)
     ways = -lax.log1p(n) - special.betaln(n - safe + 1, safe + 1)
+    ways = zero_where(gnp.equal(safe, 0) | gnp.equal(safe, n), ways)
     value = ways + special.betaln(safe + a, n - safe + b) - special.betaln(a, b)
     value = gnp.where(inside, value, -np.inf)
     return nan_unless((n >= 0) & (a > 0) & (b > 0) & ~gnp.isnan(count), value)

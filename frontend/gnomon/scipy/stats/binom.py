@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import nan_unless
+from gnomon.scipy.stats._support import nan_unless, zero_where
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -36,6 +36,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     inside = (count >= 0) & (count <= n)
     safe = gnp.where(inside, count, 0)
     ways = -lax.log1p(n) - special.betaln(n - safe + 1, safe + 1)
+    ways = zero_where(gnp.equal(safe, 0) | gnp.equal(safe, n), ways)
     value = ways + special.xlogy(safe, p) + special.xlog1py(n - safe, -p)
     value = gnp.where(inside, value, -np.inf)
     return nan_unless((n >= 0) & (p >= 0) & (p <= 1) & ~gnp.isnan(count), value)

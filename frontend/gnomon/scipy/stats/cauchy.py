@@ -9,10 +9,11 @@ from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, typed_as_outcome
+from gnomon.scipy.stats._support import log_of_probability, nan_for_invalid, typed_as_outcome
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the Cauchy distribution.
 
@@ -59,6 +60,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function of the Cauchy distribution.
 
@@ -96,10 +98,11 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
       >>> stats.cauchy.logcdf(gnp.array([0.0, 1.0, 10.0])).round(4)
       Array([-0.6931, -0.2877, -0.0322], dtype=float32)
     """
-    return log_of_probability(cdf(x, loc, scale))
+    return log_of_probability(cdf(x, loc, scale), sf(x, loc, scale))
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function of the Cauchy distribution, one minus `cdf`.
 
@@ -137,7 +140,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
       >>> stats.cauchy.logsf(gnp.array([0.0, 1.0, 10.0])).round(4)
       Array([-0.6931, -1.3863, -3.4506], dtype=float32)
     """
-    return log_of_probability(sf(x, loc, scale))
+    return log_of_probability(sf(x, loc, scale), cdf(x, loc, scale))
 
 
 def _standard_quantile(q: Array) -> Array:
@@ -152,6 +155,7 @@ def _standard_quantile(q: Array) -> Array:
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the Cauchy distribution, the inverse of `cdf`.
 
@@ -173,6 +177,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse survival function of the Cauchy distribution, the inverse of `sf`.
 

@@ -12,10 +12,18 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support, typed_as_outcome
+from gnomon.scipy.stats._support import (
+    is_positive,
+    log_of_probability,
+    nan_for_invalid,
+    nan_unless,
+    on_support,
+    typed_as_outcome,
+)
 
 
 @typed_as_outcome
+@nan_for_invalid(df=is_positive)
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the chi-square distribution.
 
@@ -35,11 +43,11 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     """
     x, df, loc, scale = real_arguments("chi2.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
-    inside = z >= 0
-    safe, half = gnp.where(inside, z, 1), df / 2
+    below = z < 0
+    safe, half = gnp.where(below, 1, z), df / 2
     normalizer = half * math.log(2) + lax.lgamma(half) + lax.log(scale)
     value = special.xlogy(half - 1, safe) - safe / 2 - normalizer
-    return gnp.where(inside, value, -np.inf)
+    return gnp.where(below, -np.inf, value)
 
 
 @typed_as_outcome
@@ -64,6 +72,7 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
 
 
 @typed_as_outcome
+@nan_for_invalid(df=is_positive)
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function of the chi-square distribution.
 
@@ -109,6 +118,7 @@ def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 
 
 @typed_as_outcome
+@nan_for_invalid(df=is_positive)
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function of the chi-square distribution, one minus `cdf`.
 

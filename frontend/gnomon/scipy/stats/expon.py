@@ -9,8 +9,10 @@ from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import log1m_exp, nan_for_invalid
 
 
+@nan_for_invalid()
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the exponential distribution.
 
@@ -60,6 +62,7 @@ def _distance(x: Array, loc: Array, scale: Array) -> Array:
     return gnp.where(z < 0, 0, z)
 
 
+@nan_for_invalid()
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function of the exponential distribution.
 
@@ -82,6 +85,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -lax.expm1(-_distance(x, loc, scale))
 
 
+@nan_for_invalid()
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function of the exponential distribution.
 
@@ -101,9 +105,10 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     x, loc, scale = real_arguments("expon.logcdf", x, loc, scale)
     z = (x - loc) / scale
     below = z < 0
-    return gnp.where(below, -np.inf, lax.log(-lax.expm1(-gnp.where(below, 1, z))))
+    return gnp.where(below, -np.inf, log1m_exp(gnp.where(below, 1, z)))
 
 
+@nan_for_invalid()
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function of the exponential distribution, one minus `cdf`.
 
@@ -124,6 +129,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(-_distance(x, loc, scale))
 
 
+@nan_for_invalid()
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function of the exponential distribution.
 
@@ -144,6 +150,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -_distance(x, loc, scale)
 
 
+@nan_for_invalid()
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the exponential distribution, the inverse of `cdf`.
 

@@ -10,10 +10,18 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log_of_probability, nan_unless, on_support, typed_as_outcome
+from gnomon.scipy.stats._support import (
+    is_positive,
+    log_of_probability,
+    nan_for_invalid,
+    nan_unless,
+    on_support,
+    typed_as_outcome,
+)
 
 
 @typed_as_outcome
+@nan_for_invalid(a=is_positive)
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the gamma distribution.
 
@@ -33,10 +41,10 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """
     x, a, loc, scale = real_arguments("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
-    inside = z >= 0
-    safe = gnp.where(inside, z, 1)
+    below = z < 0
+    safe = gnp.where(below, 1, z)
     value = special.xlogy(a - 1, safe) - safe - lax.lgamma(a) - lax.log(scale)
-    return gnp.where(inside, value, -np.inf)
+    return gnp.where(below, -np.inf, value)
 
 
 @typed_as_outcome
@@ -61,6 +69,7 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
 
 @typed_as_outcome
+@nan_for_invalid(a=is_positive)
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function of the gamma distribution.
 
@@ -105,6 +114,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return log_of_probability(cdf(x, a, loc, scale))
 
 
+@nan_for_invalid(a=is_positive)
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function of the gamma distribution, one minus `cdf`.
 

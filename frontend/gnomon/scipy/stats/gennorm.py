@@ -6,8 +6,10 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import is_positive, nan_for_invalid
 
 
+@nan_for_invalid(beta=is_positive)
 def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The logarithm of the density of the generalized normal distribution.
 
@@ -45,6 +47,7 @@ def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
     return lax.exp(logpdf(x, beta))
 
 
+@nan_for_invalid(beta=is_positive)
 def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The distribution function of the generalized normal distribution.
 

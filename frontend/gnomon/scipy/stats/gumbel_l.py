@@ -6,9 +6,10 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log1m_exp_of_exp
+from gnomon.scipy.stats._support import log1m_exp_of_exp, nan_for_invalid
 
 
+@nan_for_invalid()
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the Gumbel distribution of smallest values.
 
@@ -49,6 +50,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+@nan_for_invalid()
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function of the Gumbel distribution of smallest values.
 
@@ -107,6 +109,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -lax.expm1(logsf(x, loc, scale))
 
 
+@nan_for_invalid()
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function of the Gumbel distribution of smallest values.
 
@@ -127,6 +130,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return log1m_exp_of_exp((x - loc) / scale)
 
 
+@nan_for_invalid()
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the Gumbel distribution of smallest values, the inverse of `cdf`.
 

@@ -6,9 +6,10 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import log1m_exp_of_exp, typed_as_outcome
+from gnomon.scipy.stats._support import log1m_exp_of_exp, nan_for_invalid, typed_as_outcome
 
 
+@nan_for_invalid()
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the Gumbel distribution of largest values.
 
@@ -49,6 +50,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+@nan_for_invalid()
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function of the Gumbel distribution of largest values.
 
@@ -108,6 +110,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -lax.expm1(logcdf(x, loc, scale))
 
 
+@nan_for_invalid()
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function of the Gumbel distribution of largest values.
 
@@ -128,6 +131,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return log1m_exp_of_exp((loc - x) / scale)
 
 
+@nan_for_invalid()
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the Gumbel distribution of largest values, the inverse of `cdf`.
 

@@ -8,10 +8,11 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import typed_as_outcome
+from gnomon.scipy.stats._support import nan_for_invalid, typed_as_outcome
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the logistic distribution.
 
@@ -53,6 +54,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+@nan_for_invalid()
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function of the logistic distribution.
 
@@ -73,6 +75,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.expit((x - loc) / scale)
 
 
+@nan_for_invalid()
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function of the logistic distribution, one minus `cdf`.
 
@@ -94,6 +97,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the logistic distribution, the inverse of `cdf`.
 
@@ -115,6 +119,7 @@ def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse survival function of the logistic distribution, the inverse of `sf`.
 

@@ -10,7 +10,7 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import nan_unless, typed_as_outcome
+from gnomon.scipy.stats._support import nan_unless, typed_as_outcome, zero_where
 
 
 @typed_as_outcome
@@ -36,7 +36,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     count = k - loc
     inside = count >= 0
     safe = gnp.where(inside, count, 0)
-    ways = -lax.log(n + safe) - special.betaln(n, safe + 1)
+    ways = zero_where(gnp.equal(safe, 0), -lax.log(n + safe) - special.betaln(n, safe + 1))
     value = ways + special.xlogy(n, p) + special.xlog1py(safe, -p)
     value = gnp.where(inside, value, -np.inf)
     return nan_unless((n > 0) & (p > 0) & (p <= 1) & ~gnp.isnan(count), value)

@@ -9,12 +9,13 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import typed_as_outcome
+from gnomon.scipy.stats._support import nan_for_invalid, typed_as_outcome
 
 _HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
 
 @typed_as_outcome
+@nan_for_invalid()
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the normal distribution.
 
@@ -57,6 +58,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+@nan_for_invalid()
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function of the normal distribution.
 
@@ -79,6 +81,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.ndtr((x - loc) / scale)
 
 
+@nan_for_invalid()
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function of the normal distribution.
 
@@ -101,6 +104,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.log_ndtr((x - loc) / scale)
 
 
+@nan_for_invalid()
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The survival function of the normal distribution, one minus `cdf`.
 
@@ -121,6 +125,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.ndtr((loc - x) / scale)
 
 
+@nan_for_invalid()
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function of the normal distribution.
 
@@ -143,6 +148,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.log_ndtr((loc - x) / scale)
 
 
+@nan_for_invalid()
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the normal distribution, the inverse of `cdf`.
 
@@ -165,6 +171,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return special.ndtri(q) * scale + loc
 
 
+@nan_for_invalid()
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The inverse survival function of the normal distribution, the inverse of `sf`.
 

@@ -9,10 +9,11 @@ from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import typed_as_outcome
+from gnomon.scipy.stats._support import is_positive, log1m_exp, nan_for_invalid, typed_as_outcome
 
 
 @typed_as_outcome
+@nan_for_invalid(b=is_positive)
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the Pareto distribution.
 
@@ -32,10 +33,10 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """
     x, b, loc, scale = real_arguments("pareto.logpdf", x, b, loc, scale)
     z = (x - loc) / scale
-    inside = z >= 1
-    safe = gnp.where(inside, z, 1)
+    below = z < 1
+    safe = gnp.where(below, 1, z)
     value = lax.log(b / scale) - (b + 1) * lax.log(safe)
-    return gnp.where(inside, value, -np.inf)
+    return gnp.where(below, -np.inf, value)
 
 
 @typed_as_outcome
@@ -60,6 +61,7 @@ def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
 
 
 @typed_as_outcome
+@nan_for_invalid(b=is_positive)
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the survival function of the Pareto distribution.
 
@@ -80,7 +82,9 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     x, b, loc, scale = real_arguments("pareto.logsf", x, b, loc, scale)
     z = (x - loc) / scale
     # The derivative at the edge of the support is that from inside; `maximum` would halve it.
-    return -b * lax.log(gnp.where(z < 1, 1, z))
+    below = z < 1
+    # Below the support, an infinite ``b`` would make this nan.
+    return gnp.where(below, 0, -b * lax.log(gnp.where(below, 1, z)))
 
 
 @typed_as_outcome
@@ -125,6 +129,7 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return -lax.expm1(logsf(x, b, loc, scale))
 
 
+@nan_for_invalid(b=is_positive)
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the distribution function of the Pareto distribution.
 
@@ -145,11 +150,12 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     x, b, loc, scale = real_arguments("pareto.logcdf", x, b, loc, scale)
     z = (x - loc) / scale
     below = z < 1
-    value = lax.log(-lax.expm1(-b * lax.log(gnp.where(below, 2, z))))
+    value = log1m_exp(b * lax.log(gnp.where(below, 2, z)))
     return gnp.where(below, -np.inf, value)
 
 
 @typed_as_outcome
+@nan_for_invalid(b=is_positive)
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the Pareto distribution, the inverse of `cdf`.
 

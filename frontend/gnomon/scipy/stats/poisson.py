@@ -10,9 +10,15 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
-from gnomon.scipy.stats._support import nan_unless, typed_as_outcome
+from gnomon.scipy.stats._support import (
+    is_not_negative,
+    nan_for_invalid,
+    nan_unless,
+    typed_as_outcome,
+)
 
 
+@nan_for_invalid(mu=is_not_negative)
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probabilities of the Poisson distribution.
 
@@ -57,6 +63,7 @@ def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 @typed_as_outcome
+@nan_for_invalid(mu=is_not_negative)
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The distribution function of the Poisson distribution.
 

@@ -13,6 +13,7 @@ from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import strongly_typed
 from gnomon.scipy import special
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import nan_for_invalid
 
 _HALF_LOG_2PI = math.log(2 * math.pi) / 2
 
@@ -25,11 +26,32 @@ def _log_ndtr(x: Array) -> Array:
 
 
 def _log_mass(a: Array, b: Array) -> Array:
-    """The logarithm of the normal probability of [a, b], computed in the tail of the interval."""
+    """The logarithm of the normal probability of [a, b].
+
+    It is computed in the tail of the interval, or near 0, where the two tails would cancel.
+    """
     above = a > 0
     low, high = gnp.where(above, -b, a), gnp.where(above, -a, b)
-    upper, lower = _log_ndtr(high), _log_ndtr(low)
-    return upper + lax.log1p(-lax.exp(lower - upper))
+    is_central = (low > -1) & (high < 1)
+    upper, lower = _log_ndtr(high), _log_ndtr(gnp.where(is_central, -2, low))
+    # Far in the tail, both logarithms overflow.
+    is_lost = gnp.equal(upper, -np.inf)
+    gap = gnp.where(is_lost, -1, lower) - gnp.where(is_lost, 0, upper)
+    tail = upper + lax.log1p(-lax.exp(gap))
+    start, end = gnp.where(is_central, low, 0), gnp.where(is_central, high, 1)
+    center = lax.log((lax.erf(end * math.sqrt(0.5)) - lax.erf(start * math.sqrt(0.5))) / 2)
+    return gnp.where(is_central, center, tail)
+
+
+# Above this logarithm, a probability is computed from the rest, as in SciPy: the difference of two
+# large logarithms has lost more digits.
+_LIKELY = -0.1
+
+
+def _log_part(part: Array, rest: Array) -> Array:
+    """The logarithm of a probability, given it and that of the rest with their errors."""
+    is_likely = part > _LIKELY
+    return gnp.where(is_likely, lax.log1p(-lax.exp(gnp.where(is_likely, rest, -1))), part)
 
 
 def _interval_unless(outside: Array, a: Array, b: Array) -> tuple[Array, Array]:
@@ -42,6 +64,14 @@ def _of_interval(a: Array, b: Array, value: Array) -> Array:
     return gnp.where(a < b, value, np.nan)
 
 
+def _log_parts(z: Array, a: Array, b: Array, outside: Array) -> tuple[Array, Array]:
+    """The logarithms of the probabilities of [a, z] and [z, b] in [a, b]."""
+    whole = _log_mass(a, b)
+    lower = _log_mass(*_interval_unless(outside, a, z)) - whole
+    return lower, _log_mass(*_interval_unless(outside, z, b)) - whole
+
+
+@nan_for_invalid()
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -89,6 +119,7 @@ def pdf(
     return lax.exp(logpdf(x, a, b, loc, scale))
 
 
+@nan_for_invalid()
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -111,7 +142,8 @@ def logcdf(
     x, a, b, loc, scale = real_arguments("truncnorm.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     below, above = z <= a, z >= b
-    part = _log_mass(*_interval_unless(below | above, a, z)) - _log_mass(a, b)
+    lower, upper = _log_parts(z, a, b, below | above)
+    part = _log_part(lower, upper)
     return _of_interval(a, b, gnp.where(below, -np.inf, gnp.where(above, 0, part)))
 
 
@@ -137,6 +169,7 @@ def cdf(
     return lax.exp(logcdf(x, a, b, loc, scale))
 
 
+@nan_for_invalid()
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -159,7 +192,8 @@ def logsf(
     x, a, b, loc, scale = real_arguments("truncnorm.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
     below, above = z <= a, z >= b
-    part = _log_mass(*_interval_unless(below | above, z, b)) - _log_mass(a, b)
+    lower, upper = _log_parts(z, a, b, below | above)
+    part = _log_part(upper, lower)
     return _of_interval(a, b, gnp.where(below, 0, gnp.where(above, -np.inf, part)))
 
 

@@ -10,8 +10,10 @@ from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.numpy._arguments import strongly_typed
 from gnomon.scipy._gamma_functions import real_arguments
+from gnomon.scipy.stats._support import nan_for_invalid, nan_unless
 
 
+@nan_for_invalid()
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density of the uniform distribution on [loc, loc + scale].
 
@@ -30,7 +32,8 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = real_arguments("uniform.logpdf", x, loc, scale)
     z = (x - loc) / scale
-    return gnp.where((z < 0) | (z > 1), -np.inf, -lax.log(scale))
+    value = gnp.where((z < 0) | (z > 1), -np.inf, -lax.log(scale))
+    return nan_unless(~gnp.isnan(z), value)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -53,6 +56,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 @strongly_typed
+@nan_for_invalid()
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The distribution function of the uniform distribution on [loc, loc + scale].
 
@@ -75,6 +79,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return gnp.where(z < 0, 0, gnp.where(z > 1, 1, z))
 
 
+@nan_for_invalid()
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The quantile function of the uniform distribution on [loc, loc + scale].
 

@@ -29,11 +29,13 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
       Array([-0.7393, -1.7826, -2.932 ], dtype=float32)
     """
     x, c = real_arguments("wrapcauchy.logpdf", x, c)
-    inside = (x >= 0) & (x <= 2 * math.pi) & (c > 0) & (c < 1)
-    safe = gnp.where(inside, c, 0.5)
-    spread = 1 + safe * safe - 2 * safe * lax.cos(x)
-    value = lax.log(1 - safe * safe) - lax.log(2 * math.pi * spread)
-    return gnp.where(inside, value, gnp.where((c > 0) & (c < 1), -np.inf, np.nan))
+    outside, valid = (x < 0) | (x > 2 * math.pi), (c > 0) & (c < 1)
+    safe = gnp.where(valid, c, 0.5)
+    # 1 + c² - 2 c cos(x), which would cancel near x = 0 and c = 1.
+    gap, sine = 1 - safe, lax.sin(x / 2)
+    spread = gap * gap + 4 * safe * sine * sine
+    value = lax.log(gap * (1 + safe)) - lax.log(2 * math.pi * spread)
+    return gnp.where(valid, gnp.where(outside, -np.inf, value), np.nan)
 
 
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:

@@ -216,6 +216,15 @@ def test_powers_of_a_literal_and_a_half() -> None:
         assert_each_near(compiled, wanted, 2)
 
 
+def test_powers_of_subnormal_numbers_of_f64() -> None:
+    """Their logarithms are read from their bits."""
+    x = np.array([5e-324, 1e-310, -1e-310])
+    y = np.array([0.4375, 0.5, 0.5])
+    ((compiled, _),) = compiled_and_evaluated(lambda x, y: [ops.pow(x, y)], x, y)
+    with np.errstate(invalid="ignore"):
+        assert_each_near(compiled, np.power(x, y), 4)
+
+
 def test_tangents_of_large_complex_numbers() -> None:
     """Twice the angle overflows; an angle that is not finite leaves no limit but at infinity."""
     parts = [1.0, -50.0, 1e10, 3e38, -3e38, np.inf, np.nan]
