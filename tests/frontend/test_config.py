@@ -16,6 +16,8 @@ from gnomon._config.contexts import enable_x64, numpy_dtype_promotion
 from gnomon._config.current import Config, config
 from gnomon._config.flags import options_in
 
+pytestmark = pytest.mark.iree
+
 
 @pytest.mark.parametrize("name", ["gnomon_enable_x64", "jax_enable_x64"])
 def test_update_and_read(name: str) -> None:

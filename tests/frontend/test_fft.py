@@ -132,6 +132,7 @@ def test_compiled_in_both_ways() -> None:
         assert_near(ours, evaluated, 32)  # sums of sixty products
 
 
+@pytest.mark.iree
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(211,), (3, 211), (2, 96, 100)])

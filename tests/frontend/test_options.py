@@ -36,6 +36,8 @@ from tests.sample import sample
 from tests.tools import compared_samples as samples
 from tests.tools.compared_table import PLACES, functions, generic_samples
 
+pytestmark = pytest.mark.iree
+
 # The options, and the message of the warning that counts as an error under it.
 OPTIONS: dict[str, dict[str, Any]] = {
     "rank promotion raises": {"numpy_rank_promotion": "raise"},

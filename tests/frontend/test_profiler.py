@@ -24,6 +24,8 @@ from gnomon.backends import profiling
 from gnomon.backends.iree.executable import Executable
 from gnomon.backends.pjrt.protobuf import fields
 
+pytestmark = pytest.mark.iree
+
 profiler = gn.profiler
 
 

@@ -15,6 +15,8 @@ from gnomon import lax
 from gnomon.sharding import AxisType, NamedSharding, PartitionSpec
 from gnomon.tools.soak import in_threads
 
+pytestmark = pytest.mark.iree
+
 V = np.arange(4, dtype=np.float32)
 TANH = np.tanh(V)
 

@@ -26,6 +26,8 @@ from gnomon.sharding import NamedSharding
 from gnomon.sharding import PartitionSpec as P
 from tests.tolerance import assert_near
 
+pytestmark = pytest.mark.iree
+
 
 class Gate:
     """Holds the background's compilations until it is opened.

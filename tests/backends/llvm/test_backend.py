@@ -57,6 +57,19 @@ def test_transformations_equal_the_evaluator() -> None:
     assert compiled.memory_analysis().argument_size_in_bytes >= x.nbytes + w.nbytes
 
 
+def test_products_round_their_operands_as_their_algorithms_say() -> None:
+    x, y = _normal(4, 64), _normal(64, 3)
+
+    def products(x: Any, y: Any) -> list[Any]:
+        names = ("BF16_BF16_F32", "TF32_TF32_F32", "F16_F16_F32", "BF16_BF16_F32_X3")
+        return [lax.dot(x, y, precision=name) for name in names]
+
+    for found, expected in zip(
+        gnomon.jit(products)(x, y), products(*map(gnp.asarray, (x, y))), strict=True
+    ):
+        assert_near(found, expected, units=32, scale=float(abs(expected).max()))
+
+
 def test_logarithms_and_powers_of_subnormal_numbers() -> None:
     """They keep their digits, as NumPy's do: arithmetic does not flush them to zero."""
 
