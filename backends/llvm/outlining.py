@@ -95,17 +95,17 @@ def _free_values(op: ir.Operation) -> dict[ir.Value, int]:
     used: dict[ir.Value, int] = {}
     defined: set[ir.Value] = set()
 
-    def visit(inner: ir.Operation) -> None:
+    # A function that called itself would be a reference cycle, which keeps the values.
+    waiting = [op]
+    while waiting:
+        inner = waiting.pop()
         for operand in inner.operands:
             used[operand] = used.get(operand, 0) + 1
         defined.update(inner.results)
         for region in inner.regions:
             for block in region.blocks:
                 defined.update(block.arguments)
-                for each in block.operations:
-                    visit(each.operation)
-
-    visit(op)
+                waiting += reversed([each.operation for each in block.operations])
     return {value: count for value, count in used.items() if value not in defined}
 
 

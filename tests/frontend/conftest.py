@@ -25,15 +25,13 @@ def devices() -> Iterator[list[Any]]:
 def _compiler(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each module uses one of the CPU's two compilers, which the commit draws.
 
-    What a program computes must not depend on its compiler, and LLVM in this process needs a third
-    of the time. Slow tests use IREE, and so do modules that look at what IREE does (mark `iree`).
+    What a program computes must not depend on its compiler, and LLVM in this process takes less
+    time. Slow tests use IREE, and so do tests that look at what IREE does (mark `iree`).
     """
     item = request.node
     fixed = item.get_closest_marker("iree") or item.get_closest_marker("slow")
-    if fixed or sample.order(f"compiler of {item.nodeid.partition('::')[0]}")[0] % 2:
-        yield
-        return
-    before = gnomon.config.gnomon_cpu_compiler
-    gnomon.config.update("gnomon_cpu_compiler", "llvm")
+    if not fixed and sample.order(f"compiler of {item.nodeid.partition('::')[0]}")[0] % 2:
+        gnomon.config.update("gnomon_cpu_compiler", "llvm")
     yield
-    gnomon.config.update("gnomon_cpu_compiler", before)
+    if gnomon.config.gnomon_cpu_compiler != "iree":
+        gnomon.config.update("gnomon_cpu_compiler", "iree")

@@ -74,7 +74,11 @@ def garbage_of(names: Iterable[str]) -> int:
     return gc.collect()
 
 
-def test_nothing_waits_for_the_collector(without_collector: None) -> None:
-    garbage_of(CASES)  # imports and caches of the first calls
+@pytest.mark.parametrize("compiler", ["iree", "llvm"])
+def test_nothing_waits_for_the_collector(compiler: str, without_collector: None) -> None:
+    gn.config.update("gnomon_cpu_compiler", compiler)
+    # LLVM's programs call Python through ctypes, whose functions and types are cycles.
+    names = [name for name in CASES if compiler == "iree" or name != "callback"]
+    garbage_of(names)  # imports and caches of the first calls
     # The collector walks all objects of the process, so it is asked about all cases at once.
-    assert garbage_of(CASES) == 0, {name: garbage_of([name]) for name in CASES}
+    assert garbage_of(names) == 0, {name: garbage_of([name]) for name in names}
