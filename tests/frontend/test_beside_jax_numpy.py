@@ -84,7 +84,6 @@ CASES: dict[str, Program] = {
     "truncnorm without an interval": _in_all("truncnorm", ENDS, 2.0, 1.0),
     "truncnorm of one point": _in_all("truncnorm", ENDS, 1.0, 1.0),
     "truncnorm": _in_all("truncnorm", ENDS, -1.0, 1.0),
-    "beta of negative scale": _in_all("beta", ENDS, 2.0, 2.0, scale=-1.0),
     "beta without a": lambda ns: ns.stats.beta.logpdf(ENDS, 0.0, 1.0),
     "beta of negative a, b": lambda ns: ns.stats.beta.pdf(ENDS, -1.1, -1.1),
     "r_ and c_ by letters": lambda ns: [

@@ -84,7 +84,7 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     # The derivative at the edge of the support is that from inside; `maximum` would halve it.
     below = z < 1
     # Below the support, an infinite ``b`` would make this nan.
-    return gnp.where(below, 0, -b * lax.log(gnp.where(below, 1, z)))
+    return gnp.where(below, -0.0, -b * lax.log(gnp.where(below, 1, z)))
 
 
 @typed_as_outcome
