@@ -94,7 +94,9 @@ class ExtendedDType:
 
     def of_parts(self, part: Callable[[DType], Any]) -> Any:
         """An array of this dtype; ``part`` is called with the dtype of each of its parts."""
-        raise NotImplementedError(f"{self.name} does not define of_parts")
+        raise NotImplementedError(
+            f"an array of {self.name} cannot be made of numbers: its dtype has no method of_parts"
+        )
 
 
 # --------------------------------------------------------------------------------- supported dtypes

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from gnomon._arrays.array import Array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# The only binary ops of extended arrays, which compare themselves.
+EQUALITIES: dict[str, Callable[[Any, Any], Any]] = {"eq": operator.eq, "ne": operator.ne}
 
 
 class ExtendedArray(Array):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from gnomon._arrays.annotations import ArrayLike, DTypeLike
 from gnomon._arrays.array import Array
-from gnomon._arrays.extended import ExtendedArray
+from gnomon._arrays.extended import EQUALITIES, ExtendedArray
 from gnomon._diagnostics.errors import GnomonTypeError
 from gnomon._examples import example_section
 from gnomon._tracing.bind import bind
@@ -95,16 +95,12 @@ def _with_accuracy(name: str, summary: str, dtypes: Dtypes = FLOAT_OR_COMPLEX) -
     return _document(function, name, summary, arguments, dtypes)
 
 
-# The only binary functions of random keys, which compare themselves.
-_EQUALITIES: dict[str, Callable[[Any, Any], Any]] = {"eq": operator.eq, "ne": operator.ne}
-
-
 def _of_two(name: str, op: str, dtypes: Dtypes, x: ArrayLike, y: ArrayLike) -> Array:
     x, y = argument(name, x, 0), argument(name, y, 1)
-    if op in _EQUALITIES and isinstance(x, ExtendedArray) and isinstance(y, ExtendedArray):
+    if op in EQUALITIES and isinstance(x, ExtendedArray) and isinstance(y, ExtendedArray):
         if x.shape != y.shape:
             x, y = spread(name, (x, y))
-        return _EQUALITIES[op](x, y)
+        return EQUALITIES[op](x, y)
     accept(name, x, dtypes, 0)
     accept(name, y, dtypes, 1)
     if x.dtype != y.dtype:

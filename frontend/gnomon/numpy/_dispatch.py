@@ -7,7 +7,6 @@ calls, and all traced ones, go through `bind`.
 from __future__ import annotations
 
 import itertools
-import operator
 import textwrap
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from gnomon._arrays import dtypes as _dtypes
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon._arrays.concrete import ConcreteArray, PlacedArray, wrap
-from gnomon._arrays.extended import ExtendedArray
+from gnomon._arrays.extended import EQUALITIES, ExtendedArray
 from gnomon._config.current import config
 from gnomon._diagnostics.errors import warn_user
 from gnomon._diagnostics.quiet import quiet
@@ -185,11 +184,6 @@ _ELEMENTS: dict[frozenset[DType], str] = {
     BOOL_OR_INTEGER: "integers or bools",
     INTEGERS: "integers",
 }
-# The only binary functions of random keys, which compare themselves.
-_EQUALITIES: dict[str, Callable[[Any, Any], Any]] = {
-    "equal": operator.eq,
-    "not_equal": operator.ne,
-}
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _CONVERSIONS = {
     ANY_KIND: "",
@@ -347,8 +341,8 @@ def binary(
     direct = frozenset(d for d in given if kind(d) == d)
 
     def through_op(x: Any, y: Any) -> Array:
-        if isinstance(x, ExtendedArray) and isinstance(y, ExtendedArray) and name in _EQUALITIES:
-            return _EQUALITIES[name](x, y)
+        if op_name in EQUALITIES and isinstance(x, ExtendedArray) and isinstance(y, ExtendedArray):
+            return EQUALITIES[op_name](x, y)
         x, y = promoted_operands(name, kind, x, y)
         accept(name, x, dtypes)
         return bind(op, x, y)
