@@ -96,6 +96,10 @@ FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
         Y,
         lambda x, n: gn.grad(lambda x: gnp.linalg.pinv(x.reshape(n // 2, 2)).sum())(x),
     ),
+    "gradient of pinv of a wide matrix": (
+        Y,
+        lambda x, n: gn.grad(lambda x: gnp.linalg.pinv(x.reshape(2, n // 2)).sum())(x),
+    ),
     "one_hot of few": (I, lambda i, n: nn.one_hot(i[:10], n)),
 }
 

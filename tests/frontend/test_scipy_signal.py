@@ -36,6 +36,13 @@ def test_convolutions() -> None:
             check(ours.fftconvolve, theirs.fftconvolve, A, A[:, :3], mode, axes=1, **CLOSE)
 
 
+def test_convolutions_of_numbers() -> None:
+    # Transforms along no axis give complex numbers, whose conversion to real ones warns.
+    for x in (np.float32(2), np.complex64(2 + 1j)):
+        assert gn.scipy.signal.fftconvolve(x, x) == x * x
+        assert gn.scipy.signal.convolve(x, x, method="fft") == x * x
+
+
 def test_errors() -> None:
     ours, theirs = gn.scipy.signal, jax.scipy.signal
     check(ours.convolve, theirs.convolve, A, A.T)

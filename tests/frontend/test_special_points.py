@@ -133,6 +133,13 @@ def assert_array_equal_bits(found: np.ndarray, expected: np.ndarray) -> None:
     assert found.tobytes() == expected.tobytes(), (found, expected)
 
 
+@pytest.mark.iree  # whose programs flush the factor, a subnormal number, to zero
+def test_rounding_to_places_beyond_the_largest_number() -> None:
+    x = np.array([7, -3, INF, -INF], np.float32)
+    for round_ in (gnp.round, gn.jit(gnp.round, static_argnums=1)):
+        np.testing.assert_array_equal(round_(x, -40), [0, 0, INF, -INF])
+
+
 def test_complex_numbers_are_clamped() -> None:
     x = np.complex64([1 + 2j, 3 - 1j, -1, 2 + 5j])
 
