@@ -103,6 +103,10 @@ CANCELLING: list[tuple[str, str, tuple[float, ...]]] = [
     ("expon", "logcdf", (50.0,)),
     ("pareto", "logcdf", (1e10, 2.0)),
     ("pareto", "cdf", (0.5, np.inf)),
+    *(
+        ("pareto", f, (1.0, np.inf))
+        for f in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf")
+    ),
     ("gumbel_r", "logsf", (-3.0,)),
     ("gumbel_r", "logsf", (-5.0,)),
     ("gumbel_l", "logcdf", (3.0,)),
@@ -117,10 +121,32 @@ CANCELLING: list[tuple[str, str, tuple[float, ...]]] = [
     ("nbinom", "logpmf", (0.0, 7.0, 1.0)),
     ("betabinom", "pmf", (0.0, 0.0, 1.3, 2.2)),
 ]
+# Points at which one of the two probabilities is tiny. The logarithm of the other one is that of a
+# difference from 1, which SciPy loses.
+NEARLY_CERTAIN: list[tuple[str, float, tuple[float, ...]]] = [
+    ("gamma", 60.0, (2.0,)),
+    ("gamma", 1e-8, (2.0,)),
+    ("chi2", 100.0, (3.0,)),
+    ("chi2", 1e-8, (3.0,)),
+    ("beta", 1 - 2.0**-20, (2.0, 9.0)),
+    ("beta", 1e-5, (4.0, 2.0)),
+]
 
 
 def test_no_digits_cancel() -> None:
     with gn.enable_x64():
+        for name, x, parameters in NEARLY_CERTAIN:
+            ours, theirs = getattr(stats, name), getattr(reference, name)
+            cdf, sf = theirs.cdf(x, *parameters), theirs.sf(x, *parameters)
+            logarithms = (np.log(cdf), np.log1p(-cdf)) if cdf < sf else (np.log1p(-sf), np.log(sf))
+            for function, expected, sign in zip(
+                (ours.logcdf, ours.logsf), logarithms, (1, -1), strict=True
+            ):
+                message = f"{name} {x} {parameters}"
+                assert_each_near(function(x, *parameters), expected, 64, message=message)
+                slope = sign * theirs.pdf(x, *parameters) / np.exp(expected)
+                found = gn.grad(function)(x, *parameters)
+                assert_each_near(found, slope, 256, message=message)
         for name, function, arguments in CANCELLING:
             found = getattr(getattr(stats, name), function)(*arguments)
             expected = getattr(getattr(reference, name), function)(*arguments)

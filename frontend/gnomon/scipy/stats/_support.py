@@ -112,7 +112,8 @@ def log_of_probability(p: Array, rest: Array | None = None) -> Array:
     if rest is None:
         return value
     is_likely = rest < 0.5
-    return gnp.where(is_likely, lax.log1p(-gnp.where(is_likely, rest, 0)), value)
+    # A difference from 0 has no negative zero, which would be the logarithm of 1.
+    return gnp.where(is_likely, lax.log1p(0 - gnp.where(is_likely, rest, 0)), value)
 
 
 def zero_where(condition: Array, value: Array) -> Array:

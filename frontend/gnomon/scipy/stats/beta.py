@@ -119,7 +119,7 @@ def logcdf(
       >>> stats.beta.logcdf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
       Array([   -inf, -0.3747,  0.    ], dtype=float32)
     """
-    return log_of_probability(cdf(x, a, b, loc, scale))
+    return log_of_probability(cdf(x, a, b, loc, scale), sf(x, a, b, loc, scale))
 
 
 @typed_as_outcome
@@ -167,4 +167,4 @@ def logsf(
       >>> stats.beta.logsf(gnp.array([0.0, 0.5, 1.5]), 2.0, 3.0).round(4)
       Array([ 0.    , -1.1632,    -inf], dtype=float32)
     """
-    return log_of_probability(sf(x, a, b, loc, scale))
+    return log_of_probability(sf(x, a, b, loc, scale), cdf(x, a, b, loc, scale))

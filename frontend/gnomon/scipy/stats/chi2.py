@@ -114,7 +114,7 @@ def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
       >>> stats.chi2.logcdf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
       Array([   -inf, -1.6157, -0.1885], dtype=float32)
     """
-    return log_of_probability(cdf(x, df, loc, scale))
+    return log_of_probability(cdf(x, df, loc, scale), sf(x, df, loc, scale))
 
 
 @typed_as_outcome
@@ -160,4 +160,4 @@ def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
       >>> stats.chi2.logsf(gnp.array([-1.0, 1.0, 5.0]), 3.0).round(4)
       Array([ 0.    , -0.2216, -1.7614], dtype=float32)
     """
-    return log_of_probability(sf(x, df, loc, scale))
+    return log_of_probability(sf(x, df, loc, scale), cdf(x, df, loc, scale))

@@ -111,7 +111,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
       >>> stats.gamma.logcdf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
       Array([   -inf, -1.3309, -0.0413], dtype=float32)
     """
-    return log_of_probability(cdf(x, a, loc, scale))
+    return log_of_probability(cdf(x, a, loc, scale), sf(x, a, loc, scale))
 
 
 @nan_for_invalid(a=is_positive)
@@ -155,4 +155,4 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
       >>> stats.gamma.logsf(gnp.array([-1.0, 1.0, 5.0]), 2.0).round(4)
       Array([ 0.    , -0.3069, -3.2082], dtype=float32)
     """
-    return log_of_probability(sf(x, a, loc, scale))
+    return log_of_probability(sf(x, a, loc, scale), cdf(x, a, loc, scale))

@@ -8,8 +8,18 @@ from gnomon import lax
 from gnomon import numpy as gnp
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
+from gnomon._transformations.custom_jvp import custom_jvp
 from gnomon.scipy._gamma_functions import real_arguments
 from gnomon.scipy.stats._support import is_positive, log1m_exp, nan_for_invalid, typed_as_outcome
+
+
+@custom_jvp
+def _times_log(b: Array, z: Array) -> Array:
+    """``b log(z)``, which is 0 where ``z`` is 1, also if ``b`` is infinite."""
+    return gnp.where(gnp.equal(z, 1), 0, b) * lax.log(z)
+
+
+_times_log.defjvps(lambda t, out, b, z: t * lax.log(z), lambda t, out, b, z: t * (b / z))
 
 
 @typed_as_outcome
@@ -35,7 +45,7 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     z = (x - loc) / scale
     below = z < 1
     safe = gnp.where(below, 1, z)
-    value = lax.log(b / scale) - (b + 1) * lax.log(safe)
+    value = lax.log(b / scale) - _times_log(b + 1, safe)
     return gnp.where(below, -np.inf, value)
 
 
@@ -84,7 +94,7 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     # The derivative at the edge of the support is that from inside; `maximum` would halve it.
     below = z < 1
     # Below the support, an infinite ``b`` would make this nan.
-    return gnp.where(below, -0.0, -b * lax.log(gnp.where(below, 1, z)))
+    return gnp.where(below, -0.0, -_times_log(b, gnp.where(below, 1, z)))
 
 
 @typed_as_outcome
@@ -150,7 +160,7 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     x, b, loc, scale = real_arguments("pareto.logcdf", x, b, loc, scale)
     z = (x - loc) / scale
     below = z < 1
-    value = log1m_exp(b * lax.log(gnp.where(below, 2, z)))
+    value = log1m_exp(_times_log(b, gnp.where(below, 2, z)))
     return gnp.where(below, -np.inf, value)
 
 
@@ -177,4 +187,6 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     inside = (q >= 0) & (q <= 1)
     safe = gnp.where(inside, q, 0.5)
     value = scale * lax.exp(-lax.log1p(-safe) / b) + loc
+    # The quotient of two infinities would be nan.
+    value = gnp.where(gnp.equal(q, 1) & gnp.isinf(b), np.inf, value)
     return gnp.where(inside, value, np.nan)
