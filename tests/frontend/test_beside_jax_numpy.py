@@ -400,6 +400,8 @@ _AS_IN_NUMPY: tuple[tuple[Callable[[Any], Any], Any], ...] = (
     (lambda m: m.gcd(np.int8(-128), np.int8(-96)), 32),
     (lambda m: m.lcm(np.int32([-4, 4, 0]), np.int32([6, -6, -3])), [12, 12, 0]),
     (lambda m: m.setxor1d(np.array([1, 2, 2]), np.array([4]), assume_unique=True), [1, 4]),
+    (lambda m: m.diag(np.ones((2, 3)), -(2**33)), np.zeros(0)),
+    (lambda m: m.tri(2, 3, 2**33) - m.tri(2, 3, -(2**33)), np.ones((2, 3))),
     (lambda m: m.hamming(4.0), np.hamming(4)),
     (lambda m: m.kaiser(4.0, 2.0), np.kaiser(4, 2.0)),
 )

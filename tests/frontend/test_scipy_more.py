@@ -279,6 +279,8 @@ def test_map_coordinates(mode: str) -> None:
     for x, order in ((jnp.arange(12.0).reshape(3, 4), 1), (jnp.arange(12).reshape(3, 4), 0)):
         ours, theirs = ndimage.map_coordinates, jax.scipy.ndimage.map_coordinates
         check(ours, theirs, x, places, order, mode, 7.0, ulps=8.0)
+    for lists in ([[0.5, 2]], [[0.5, 2], [1, 2]]):  # the second has too many
+        check(ours, theirs, [1.0, 4.0, 7.0], lists, 1, mode, ulps=8.0)
 
 
 def test_quantization_and_integration() -> None:

@@ -197,7 +197,8 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     x, k = as_array("diag", v), operator.index(k)
     if x.ndim == 2:
         rows, columns = x.shape
-        first_row, first_column = max(-k, 0), max(k, 0)
+        # No dimension is as long as these numbers, the largest of 32 bits.
+        first_row, first_column = (min(max(n, 0), 2**31 - 1) for n in (-k, k))
         count = larger(0, smaller(rows - first_row, columns - first_column))
         index = ramp(count).astype(np.int32)
         found = getitem(x, (index + np.int32(first_row), index + np.int32(first_column)))

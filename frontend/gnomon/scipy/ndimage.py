@@ -15,7 +15,6 @@ from gnomon import lax
 from gnomon._arrays.annotations import ArrayLike
 from gnomon._arrays.array import Array
 from gnomon.dialects.types import is_integer
-from gnomon.numpy._arguments import as_array
 
 __all__ = ["map_coordinates"]
 
@@ -49,7 +48,7 @@ def map_coordinates(
 
     Args:
       input: an array.
-      coordinates: for each dimension of ``input``, an array of coordinates.
+      coordinates: for each dimension of ``input``, an array or a list of coordinates.
       order: 0 for the nearest element, 1 for linear interpolation.
       mode: the values beyond the edges: ``"constant"`` (``cval``), ``"nearest"``, ``"mirror"``,
         ``"wrap"`` (periodic), ``"reflect"``.
@@ -66,8 +65,9 @@ def map_coordinates(
       >>> map_coordinates(x, [gnp.array([0.5, 1.5]), gnp.array([1.5, 2.5])], order=1)
       Array([3.5, 8.5], dtype=float32)
     """
-    x = as_array("map_coordinates", input)
-    places = [as_array("map_coordinates", c, i) for i, c in enumerate(coordinates)]
+    # As in JAX, lists are taken, too.
+    x = gnp.asarray(input)
+    places = [gnp.asarray(c) for c in coordinates]
     if len(places) != x.ndim:
         raise ValueError(
             f"coordinates must be a sequence of length input.ndim, but {len(places)} != {x.ndim}"
