@@ -152,6 +152,10 @@ def test_scatter_apply() -> None:
     ours = gn.jit(gn.vmap(_applied(gn), (0, None)))
     theirs = jax.jit(jax.vmap(_applied(jax), (0, None)))
     check(ours, theirs, sample("float32", (2, 3, 2), 2), jnp.array([[0], [0], [1]]), ulps=4.0)
+    given, rows = gnp.asarray(x), np.array([[0], [2], [2]])
+    with gn.enable_x64(True):
+        wide = _applied(gn)(given, gnp.array(rows))
+    np.testing.assert_array_equal(wide, _applied(gn)(given, gnp.array(rows)))
     squared = gn.grad(lambda x: _applied(gn, unique_indices=True)(x, gnp.array([[1]])).sum())
     np.testing.assert_array_equal(np.asarray(squared(gnp.full((2, 2), 3.0))), [[1, 1], [6, 6]])
     with pytest.raises(TypeError, match="func must return a scalar"):

@@ -83,7 +83,10 @@ def scatter_apply(
         return apply(x, np.int32(0))
     most = bind(ops.reduce_max, count, axes=tuple(range(count.ndim)))
     result: Array = fori_loop(
-        np.int32(0), most, lambda i, x: apply(x, broadcast(i, count.shape)), x
+        np.int32(0),
+        most,
+        lambda i, x: apply(x, broadcast(converted(i, count.dtype), count.shape)),
+        x,
     )
     return result
 
