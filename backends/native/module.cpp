@@ -5,9 +5,11 @@
 #include "exit.h"
 #include "function_launcher.h"
 #include "iree_launcher.h"
+#include "object_code.h"
 #include "readable.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <cstdint>
 #include <string>
@@ -228,6 +230,36 @@ abort the process.)");
             "__exit__", [](CallLock &self, nb::args) { self.release(); },
             nb::sig("def __exit__(self, *exception: object) -> None"));
 
+    nb::class_<ObjectCode>(m, "ObjectCode",
+                           "Object code of a compiled program, in the memory of this process.")
+        .def(
+            "__init__",
+            [](ObjectCode *self, nb::bytes content) {
+                new (self) ObjectCode({content.c_str(), content.size()});
+            },
+            "content"_a, R"(Loads object code.
+
+Args:
+  content: The content of an object file.
+
+Raises:
+  RuntimeError: It is damaged, for another processor, or this system is not supported.)")
+        .def_static("is_supported", &ObjectCode::is_supported,
+                    "Whether object code can be loaded on this system.")
+        .def(
+            "symbol",
+            [](const ObjectCode &self, const std::string &name) {
+                try {
+                    return self.symbol(name);
+                } catch (const std::out_of_range &) {
+                    throw nb::key_error(("the program has no function " + name).c_str());
+                }
+            },
+            "name"_a, R"(The address of a function or variable, as long as the object lives.
+
+Raises:
+  KeyError: There is none.)")
+        .def_prop_ro("nbytes", &ObjectCode::nbytes, "The bytes of memory that it takes.");
     nb::class_<Launcher>(m, "Launcher", nb::type_slots(launcher_slots),
                          "Runs a compiled program without a Python frame.");
     nb::class_<FunctionLauncher, Launcher>(m, "FunctionLauncher", nb::type_slots(launcher_slots),

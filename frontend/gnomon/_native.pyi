@@ -97,6 +97,21 @@ class CallLock:
     def __enter__(self) -> None: ...
     def __exit__(self, *exception: object) -> None: ...
 
+@final
+class ObjectCode:
+    """Object code of a compiled program, in the memory of this process."""
+
+    nbytes: int
+    """The bytes of memory that it takes."""
+
+    def __init__(self, content: bytes) -> None: ...
+    @staticmethod
+    def is_supported() -> bool:
+        """Whether object code can be loaded on this system."""
+
+    def symbol(self, name: str) -> int:
+        """The address of a function or variable, as long as the object lives."""
+
 class Launcher:
     """Runs a compiled program without a Python frame."""
 
