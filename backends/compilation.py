@@ -139,6 +139,27 @@ class Artifact:
         return self.program.read()
 
 
+class _NotLowered(Portable):
+    """The portable form of a program that was not lowered, which has no reader."""
+
+    def __init__(self) -> None:
+        """There is nothing to serialize."""
+
+    def read(self) -> bytes:
+        raise RuntimeError("the program was compiled before, and is not lowered")
+
+
+def known_artifact(program: Program, plan: Any) -> Artifact:
+    """The artifact of a program that was compiled before, which is not lowered.
+
+    Args:
+      program: the program.
+      plan: what loading the program takes.
+    """
+    arguments, results = program.signature("main")
+    return Artifact(_NotLowered(), arguments, results, Cost(), plan=plan, name=program.module_name)
+
+
 _verifies = contextvars.ContextVar("verifies", default=False)
 
 
@@ -192,6 +213,7 @@ class Lowering:
         self.cost = Cost()
         self._signature = program.signature("main")
         self._keep_stages = keep_stages
+        self._expanded = False
         self._observe = _verifying(observe) if _verifies.get() else observe
         self._keep("traced")
 
@@ -211,9 +233,14 @@ class Lowering:
                 run_passes(self.module, [name], self._observe)
 
     def expand(self, then: Sequence[str] = ()) -> Cost:
-        """Expand transformations, inline calls, run more passes; return the estimated cost."""
-        self.run(EXPAND)
-        self._keep("expanded")
+        """Expand transformations, inline calls, run more passes; return the estimated cost.
+
+        A second call only runs its passes.
+        """
+        if not self._expanded:
+            self.run(EXPAND)
+            self._keep("expanded")
+            self._expanded = True
         self.run(then)
         self.cost = estimate(Program(self.module).body("main"))
         return self.cost
@@ -254,6 +281,20 @@ class Lowering:
             plan,
             self.name,
         )
+
+
+def has_open_loops(module: ir.Module) -> bool:
+    """Whether a program whose scans are not expanded yet has loops without a trip count."""
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name != "gnomon.while":
+            return ir.WalkResult.ADVANCE
+        found.append(op)
+        return ir.WalkResult.INTERRUPT
+
+    module.operation.walk(visit)
+    return bool(found)
 
 
 def serialize(module: ir.Module, version: str) -> bytes:

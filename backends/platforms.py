@@ -28,10 +28,10 @@ __all__ = [
     "check_host_is_unused",
     "choose",
     "compiler_for",
+    "host_compiler",
     "host_device",
     "host_device_count",
     "host_engine",
-    "in_process_compiler",
     "known",
     "plugins",
     "prestart_host_compiler",
@@ -50,8 +50,8 @@ _ALIASES = {"gpu": ("cuda", "rocm")}
 # The function that returns the host's device without creating its backend.
 _HOST_DEVICE = "gnomon.backends.iree.device:cpu_device"
 
-# The class of the backend that compiles for this processor in this process.
-_IN_PROCESS = "gnomon.backends.llvm.backend:LlvmBackend"
+# The class that compiles for this processor in this process, or chooses between compilers.
+_HOST_CHOICES = "gnomon.backends.host_compiler:HostCompiler"
 
 # The function that starts the compiler's process if it is sure to be needed.
 _HOST_COMPILER = "gnomon.backends.iree.compiler:prestart_if_nothing_is_cached"
@@ -239,10 +239,21 @@ def host_device() -> Device:
     return device
 
 
+def host_compiler(choice: str) -> Any:
+    """What lowers and compiles programs for this machine's processor.
+
+    Args:
+      choice: ``"iree"`` for the backend of the host's platform; for others, see
+        `host_compiler.HostCompiler`. A backend that replaces the platform's own one has no choice.
+    """
+    if choice == "iree" or _FACTORIES.get(HOST_PLATFORM) != _IREE:
+        return backend_of_device(HOST_PLATFORM)
+    return _host_choice(choice)
+
+
 @functools.cache
-def in_process_compiler() -> Any:
-    """The backend that compiles programs for this machine's processor in this process."""
-    return _import(_IN_PROCESS)()
+def _host_choice(choice: str) -> Any:
+    return _import(_HOST_CHOICES)(choice)
 
 
 def _import(path: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib.util
@@ -10,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,54 @@ def pytest_runtest_logfinish() -> None:
         sys.modules["jax"].clear_caches()
         gc.collect()
         _resident_after_clearing.append(_resident_bytes())
+
+
+# The choices of the CPU's compiler in the tests of the frontend.
+_CHOICES = ("auto", "llvm", "auto", "iree")
+
+
+def _compiler_of_module(module: str) -> str:
+    """The choice of the CPU's compiler in the tests of a module.
+
+    What a program computes must not depend on its compiler, and LLVM in this process takes less
+    time. So the commit draws a choice for each module of the frontend's tests.
+    """
+    if module.startswith("tests/backends/iree/"):
+        return "iree"
+    if not module.startswith("tests/frontend/"):
+        return "auto"
+    return _CHOICES[sample.order(f"compiler of {module}")[0] % len(_CHOICES)]
+
+
+@contextlib.contextmanager
+def _compiled_by(chosen: str) -> Iterator[None]:
+    """Choose the compiler of the CPU's programs, in child processes, too."""
+    from gnomon import config
+
+    before = config.gnomon_cpu_compiler
+    with pytest.MonkeyPatch.context() as patch:
+        if chosen != "auto":
+            patch.setenv("GNOMON_CPU_COMPILER", chosen)
+        config.update("gnomon_cpu_compiler", chosen)
+        try:
+            yield
+        finally:
+            config.update("gnomon_cpu_compiler", before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiler(request: pytest.FixtureRequest) -> Iterator[None]:
+    with _compiled_by(_compiler_of_module(request.node.nodeid)):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _compiler_of_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """IREE for tests that look at what it does, and for the frontend's slow tests."""
+    item = request.node
+    is_slow = item.get_closest_marker("slow") and item.nodeid.startswith("tests/frontend/")
+    with _compiled_by("iree") if item.get_closest_marker("iree") or is_slow else nullcontext():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,7 +12,13 @@ import numpy as np
 
 from gnomon.backends import profiling
 from gnomon.backends.cache import cache_key, default_cache
-from gnomon.backends.compilation import Artifact, Observer, is_verifying
+from gnomon.backends.compilation import (
+    Artifact,
+    Lowering,
+    Observer,
+    is_verifying,
+    known_artifact,
+)
 from gnomon.backends.errors import CompilationFailed, CompilerCrashed, ExecutionError
 from gnomon.backends.iree import program_cache
 from gnomon.backends.iree.compiler import (
@@ -32,7 +38,6 @@ from gnomon.backends.iree.options import CompileOptions, ProgramCost, choose_opt
 from gnomon.backends.iree.plan import (
     KnownPlan,
     Plan,
-    artifact_of_known,
     cost_of,
     input_of,
     with_input,
@@ -105,11 +110,15 @@ class IreeBackend:
         self, program: Program, *, keep_stages: bool = False, observe: Observer | None = None
     ) -> Artifact:
         """Lower a program for the target; see `Backend.lower`."""
-        with profiling.span("lower") as details:
-            lowered = self.pipeline.lower(program, keep_stages=keep_stages, observe=observe)
-            details["program"] = lowered.artifact.name
+        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+        with profiling.span("lower", program=lowering.name):
+            return self.lower_in(lowering)
+
+    def lower_in(self, lowering: Lowering) -> Artifact:
+        """Lower a program that may be expanded already; see `lower`."""
+        lowered = self.pipeline.lower_in(lowering)
         artifact, functions = lowered.artifact, lowered.functions
-        options = self._options(cost_of(artifact), len(functions))
+        options = self._options(cost_of(artifact.cost), len(functions))
         if functions and options.execution_model == "async":
             # A call cannot return before the program has ended, since the thread that runs it waits
             # for the operands of host calls.
@@ -132,15 +141,27 @@ class IreeBackend:
         key = None
         if self._legalizations is None and not is_verifying():
             key = program_cache.key_of(program, self.target)
-        found = None if key is None else program_cache.find(key)
-        if found is None:
-            if key is not None:
-                # The compiler's process starts while this one lowers the program.
-                prestart_if_possible(self.target)
-            artifact = self.lower(program)
-            artifact.plan = artifact.plan._replace(program_key=key)
-            return artifact
-        return artifact_of_known(program, *found)
+        if key is not None and (found := self.find_known(program, key)) is not None:
+            return found
+        if key is not None:
+            self.prestart()
+        artifact = self.lower(program)
+        artifact.plan = artifact.plan._replace(program_key=key)
+        return artifact
+
+    def prestart(self) -> None:
+        """Start the compiler's process, while this one lowers the program."""
+        prestart_if_possible(self.target)
+
+    def find_known(self, program: Program, key: str) -> Artifact | None:
+        """The artifact of a program that was compiled before; None if there is none.
+
+        Args:
+          program: the program.
+          key: see `program_cache.key_of`.
+        """
+        found = program_cache.find(key)
+        return None if found is None else known_artifact(program, KnownPlan(program, *found))
 
     def lower_for_all_sizes(self, program: Program) -> tuple[Artifact, list[Dimension]]:
         """Lower a program with symbolic dimensions to one that runs for all sizes.
@@ -153,7 +174,7 @@ class IreeBackend:
         """
         lowering, dimensions = dynamic_lowering.lower_for_all_sizes(self.pipeline, program)
         artifact = lowering.artifact()
-        options = self._options(cost_of(artifact))
+        options = self._options(cost_of(artifact.cost))
         artifact.plan = Plan(str(lowering.module).encode(), replace(options, data_tiling=False))
         return artifact, dimensions
 
@@ -312,7 +333,7 @@ class IreeBackend:
         if given is None:
             return artifact
         plan: Plan = artifact.plan
-        tiled = self._options(cost_of(artifact)).data_tiling
+        tiled = self._options(cost_of(artifact.cost)).data_tiling
         plan = plan._replace(options=replace(plan.options, data_tiling=tiled))
         return replace(artifact, plan=with_input(plan, given))
 

@@ -25,7 +25,16 @@ from gnomon.dialects.host_call import host_call
 from gnomon.dialects.mlir import context, ensure_context, ir
 from gnomon.dialects.types import TensorType, mlir_type, tensor_type, type_of
 
-__all__ = ["CALLBACK", "MODULE", "HostFunction", "collect", "publish", "read_table"]
+__all__ = [
+    "CALLBACK",
+    "MODULE",
+    "HostFunction",
+    "as_text",
+    "collect",
+    "from_text",
+    "publish",
+    "read_table",
+]
 
 MODULE = "host"
 """The module of IREE's virtual machine that has the functions."""
@@ -101,10 +110,8 @@ def _count_callbacks(params: ir.DictAttr, numbers: dict[int, int]) -> ir.DictAtt
     return ir.DictAttr.get({**attributes, CALLBACK: ir.IntegerAttr.get(number.type, place)})
 
 
-def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
-    """Write the table of the host functions of a lowered module into it."""
-    if not functions:
-        return
+def as_text(functions: Sequence[HostFunction]) -> str:
+    """The table of host functions, which `from_text` reads."""
     table = ir.ArrayAttr.get(
         [
             ir.DictAttr.get(
@@ -120,9 +127,24 @@ def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
         ],
         context(),
     )
+    return str(table)
+
+
+def from_text(text: str) -> list[HostFunction]:
+    """The host functions of a table that `as_text` has written."""
+    ensure_context()
+    return [
+        _entry(ir.DictAttr(entry)) for entry in ir.ArrayAttr(ir.Attribute.parse(text, context()))
+    ]
+
+
+def publish(module: ir.Module, functions: Sequence[HostFunction]) -> None:
+    """Write the table of the host functions of a lowered module into it."""
+    if not functions:
+        return
     main = next(op.operation for op in module.body.operations if _symbol(op.operation) == "main")
     main.attributes["iree.reflection"] = ir.DictAttr.get(
-        {HOST: ir.StringAttr.get(str(table), context())}, context()
+        {HOST: ir.StringAttr.get(as_text(functions), context())}, context()
     )
 
 
@@ -133,12 +155,7 @@ def _symbol(op: ir.Operation) -> str:
 def read_table(function: Any) -> list[HostFunction]:
     """The host functions of a loaded program, from the reflection data of its ``main``."""
     text = function.reflection.get(HOST)
-    if text is None:
-        return []
-    ensure_context()
-    return [
-        _entry(ir.DictAttr(entry)) for entry in ir.ArrayAttr(ir.Attribute.parse(text, context()))
-    ]
+    return [] if text is None else from_text(text)
 
 
 def _entry(entry: ir.DictAttr) -> HostFunction:

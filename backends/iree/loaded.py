@@ -12,6 +12,7 @@ import iree.runtime as rt
 
 from gnomon._native import CallLock
 from gnomon.backends.errors import ExecutionError
+from gnomon.backends.interrupts import run_interruptibly
 from gnomon.backends.iree.blas import load_for
 from gnomon.backends.iree.buffer import execution_error
 from gnomon.backends.iree.device import DriverState, runtime_generation
@@ -19,7 +20,6 @@ from gnomon.backends.iree.host import HostModule
 from gnomon.backends.iree.host_functions import read_table
 from gnomon.backends.iree.inside import planned_memory
 from gnomon.backends.iree.inside.libraries import loading_libraries
-from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.reflection import MEMORY, STEPS
 from gnomon.backends.iree.waiting import Pace
 from gnomon.dialects.callbacks import Callback

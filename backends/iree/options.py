@@ -13,6 +13,7 @@ __all__ = [
     "ProgramCost",
     "available_cores",
     "choose_options",
+    "seconds_of_work",
 ]
 
 logger = logging.getLogger(__name__)
@@ -129,6 +130,15 @@ def available_cores() -> int:
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
 
 
+def seconds_of_work(cost: ProgramCost) -> float:
+    """The estimated time of a call in one thread, without launches of kernels."""
+    return (
+        cost.product_flops / _PRODUCTS_PER_S
+        + (cost.operations - cost.product_flops) / _FLOPS_PER_S
+        + cost.traffic / _BYTES_PER_S
+    )
+
+
 def choose_options(cost: ProgramCost, host_calls: int = 0) -> CompileOptions:
     """Choose between running inline and on the thread pool, and whether to tile.
 
@@ -159,11 +169,7 @@ def choose_options(cost: ProgramCost, host_calls: int = 0) -> CompileOptions:
       >>> choose_options(attention).data_tiling
       False
     """
-    work = (
-        cost.product_flops / _PRODUCTS_PER_S
-        + (cost.operations - cost.product_flops) / _FLOPS_PER_S
-        + cost.traffic / _BYTES_PER_S
-    )
+    work = seconds_of_work(cost)
     inline = work + cost.dispatches * _SYNC_DISPATCH_S
     # The arrays of these operations may be the program's arguments, whose bytes count already.
     serial = (

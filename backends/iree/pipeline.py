@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.compilation import Artifact, Lowering, Observer, has_open_loops
 from gnomon.backends.iree.blas import SYMBOL
 from gnomon.backends.iree.host_functions import HostFunction, collect, publish
 from gnomon.backends.iree.legalize import library_products, text_kernels
@@ -150,10 +150,13 @@ class Pipeline:
         Raises:
           UnsupportedOnTarget: it has an op or a dtype that the target does not support.
         """
-        lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
+        return self.lower_in(Lowering(program, keep_stages=keep_stages, observe=observe))
+
+    def lower_in(self, lowering: Lowering) -> Lowered:
+        """Lower a program that may be expanded already; see `lower`."""
         lowering.expand(_BEFORE_LOOPS_ARE_EXPANDED)
         module = lowering.module
-        unbounded = _has_open_loops(module)
+        unbounded = has_open_loops(module)
         lowering.run(("expand-scan",))
         for step in self._on_program(module):
             lowering.legalize(step)
@@ -398,17 +401,3 @@ def _rewrite_alone(rules: Rules, target: Target, module: ir.Module) -> None:
 
 def _run_alone(run: OnProgram, target: Target, module: ir.Module) -> None:
     run(Program(module), target)
-
-
-def _has_open_loops(module: ir.Module) -> bool:
-    """Whether a program whose scans are not expanded yet has loops without a trip count."""
-    found = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name != "gnomon.while":
-            return ir.WalkResult.ADVANCE
-        found.append(op)
-        return ir.WalkResult.INTERRUPT
-
-    module.operation.walk(visit)
-    return bool(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gnomon.backends.compilation import Artifact, Portable
+from gnomon.backends.compilation import Artifact
 from gnomon.backends.iree.options import CompileOptions, ProgramCost
 from gnomon.backends.iree.program_cache import KnownProgram
 from gnomon.dialects.deferred import Deferred
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     forms = Deferred("gnomon.backends.iree.legalize.control.forms")
 
-__all__ = ["KnownPlan", "Plan", "artifact_of_known", "cost_of", "input_of", "with_input"]
+__all__ = ["KnownPlan", "Plan", "cost_of", "input_of", "with_input"]
 
 
 class Plan(NamedTuple):
@@ -60,37 +60,9 @@ class KnownPlan(NamedTuple):
     executable: bytes
 
 
-class _NotLowered(Portable):
-    """The portable form of a program that was not lowered, which has no reader."""
-
-    def __init__(self) -> None:
-        """There is nothing to serialize."""
-
-    def read(self) -> bytes:
-        raise RuntimeError("the program was compiled before, and is not lowered")
-
-
-def artifact_of_known(program: Program, known: KnownProgram, executable: bytes) -> Artifact:
-    """The artifact of a program that was compiled before, which is not lowered.
-
-    Args:
-      program: the program, which the artifact keeps.
-      known, executable: see `KnownPlan`.
-    """
-    arguments, results = program.signature("main")
-    return Artifact(
-        _NotLowered(),
-        arguments,
-        results,
-        Cost(),
-        plan=KnownPlan(program, known, executable),
-        name=program.module_name,
-    )
-
-
-def cost_of(artifact: Artifact) -> ProgramCost:
+def cost_of(cost: Cost) -> ProgramCost:
     """What the choice of options needs to know of a program's cost."""
-    return ProgramCost(*(getattr(artifact.cost, name) for name in ProgramCost._fields))
+    return ProgramCost(*(getattr(cost, name) for name in ProgramCost._fields))
 
 
 def input_of(artifact: Artifact) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gnomon.backends import profiling
-from gnomon.backends.compilation import Artifact, Lowering, Observer
+from gnomon.backends.compilation import Artifact, Lowering, Observer, has_open_loops
 from gnomon.backends.complex_numbers import rules, split_complex_numbers
 from gnomon.backends.errors import UnsupportedOnTarget
 from gnomon.backends.long_sums import (
@@ -76,10 +76,15 @@ class KernelPlan(NamedTuple):
     Attributes:
       module: the StableHLO.
       functions: the functions of Python that it calls.
+      unbounded: whether it has a loop that may run any number of times.
+      program_key: the key under which to remember the program as it was traced; None if it is not
+        remembered.
     """
 
     module: ir.Operation
     functions: tuple[Any, ...] = ()
+    unbounded: bool = False
+    program_key: str | None = None
 
 
 class KernelBackend:
@@ -110,19 +115,24 @@ class KernelBackend:
         """
         lowering = Lowering(program, keep_stages=keep_stages, observe=observe)
         with profiling.span("lower", program=lowering.name):
-            lowering.expand()
-            lowering.run(("expand-scan",))
-            lowering.legalize(
-                Pass(
-                    "legalize-for-loops",
-                    "rewrite or reject operations that have no kernels",
-                    self._legalize,
-                )
+            return self.lower_in(lowering)
+
+    def lower_in(self, lowering: Lowering) -> Artifact:
+        """Lower a program that may be expanded already; see `lower`."""
+        lowering.expand()
+        unbounded = has_open_loops(lowering.module)
+        lowering.run(("expand-scan",))
+        lowering.legalize(
+            Pass(
+                "legalize-for-loops",
+                "rewrite or reject operations that have no kernels",
+                self._legalize,
             )
-            functions, callbacks = self.called_functions(lowering.module)
-            lowering.to_stablehlo()
-            plan = KernelPlan(_clone(lowering.module), functions)
-            return lowering.artifact(plan=plan, callbacks=callbacks)
+        )
+        functions, callbacks = self.called_functions(lowering.module)
+        lowering.to_stablehlo()
+        plan = KernelPlan(_clone(lowering.module), functions, unbounded)
+        return lowering.artifact(plan=plan, callbacks=callbacks)
 
     def called_functions(self, module: ir.Module) -> tuple[tuple[Any, ...], tuple[Callback, ...]]:
         """Name the functions of Python that a legalized program calls; none by default."""

@@ -14,18 +14,22 @@ from gnomon.backends.compilation import Artifact
 from gnomon.backends.functions.rules import arithmetic_rules
 from gnomon.backends.functions.series import series_rules
 from gnomon.backends.iree.device import Device, cpu_device
-from gnomon.backends.iree.host_functions import HostFunction, collect
+from gnomon.backends.iree.host_functions import HostFunction, as_text, collect
 from gnomon.backends.iree.legalize.host_ops import HOST_OPS
-from gnomon.backends.kernels import KernelBackend, kernels
+from gnomon.backends.kernels.lowering import KernelBackend, KernelPlan
+from gnomon.backends.kernels.program import kernels
+from gnomon.backends.llvm.engine import compile_module
 from gnomon.backends.llvm.executable import Executable
+from gnomon.backends.llvm.host import HostCalls
+from gnomon.backends.llvm.stored import Facts, remember
 from gnomon.backends.pjrt.legalize import RULES
 from gnomon.backends.rewriting import Rule, SpecialCase
 from gnomon.dialects.callbacks import Callback
 from gnomon.dialects.contract import Instance
 from gnomon.dialects.host_call import call_on_host
-from gnomon.dialects.mlir import ir
+from gnomon.dialects.mlir import context, ir
 
-__all__ = ["LlvmBackend"]
+__all__ = ["KernelPlan", "LlvmBackend"]
 
 
 # The factorizations whose loops are quicker than a call of LAPACK, which takes 15 us, and the most
@@ -35,6 +39,8 @@ _IN_LOOPS = frozenset(
     for name in ("cholesky", "cofactors", "det", "lu", "slogdet", "solve", "triangular_solve")
 )
 _MOST_ROWS = 16
+# A call with at least this many operations may take so long that someone interrupts it.
+_SLOW_OPERATIONS = 1e8
 
 
 def _on_host(name: str) -> Rule:
@@ -68,5 +74,31 @@ class LlvmBackend(KernelBackend):
         self, artifact: Artifact, *, device: Device | None = None, donate: tuple[int, ...] = ()
     ) -> Executable:
         """Compile a lowered program; see `Backend.compile`."""
+        plan: KernelPlan = artifact.plan
+        host = HostCalls(plan.functions, artifact.callbacks) if plan.functions else None
         with profiling.span("compile", program=artifact.name):
-            return Executable(kernels(artifact), artifact, device or cpu_device(), donate)
+            program = kernels(artifact)
+            with context():
+                module = ir.Module.parse(program.text)
+                # As the loops spell them.
+                names = [function.symbol.replace(".", "_") for function in plan.functions]
+                code, content = compile_module(module, names)
+                facts = Facts(
+                    program.workspace,
+                    plan.unbounded or artifact.cost.operations > _SLOW_OPERATIONS,
+                    as_text(plan.functions) if plan.functions else "",
+                )
+            executable = Executable(
+                code,
+                name=artifact.name,
+                input_types=artifact.input_types,
+                output_types=artifact.output_types,
+                workspace=facts.workspace,
+                device=device or cpu_device(),
+                donate=donate,
+                host=host,
+                slow=facts.slow,
+            )
+        if plan.program_key is not None and content is not None:
+            remember(plan.program_key, facts, content)
+        return executable

@@ -8,27 +8,40 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import logging
+import os
+import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
+from gnomon._native import ObjectCode
+from gnomon.backends.compilation import is_verifying
 from gnomon.backends.llvm.outlining import outline_loops
 from gnomon.dialects.mlir import c_interface, ir, passmanager, pointer_of
 
-__all__ = ["Compiled", "call_function", "compile_module"]
+__all__ = [
+    "Code",
+    "Compiled",
+    "Engine",
+    "bind_functions",
+    "call_function",
+    "compile_module",
+    "entry_of",
+]
+
+logger = logging.getLogger(__name__)
 
 # Functions that MLIR would compute from others inaccurately are calls of libm: see `_call_libm`.
 _PIPELINE = ",".join(
     (
         "convert-scf-to-cf",
         "expand-strided-metadata",
-        "finalize-memref-to-llvm",
-        "convert-vector-to-llvm",
         "convert-math-to-llvm{approximate-log1p=false}",
         "convert-math-to-libm",
         "arith-expand{include-bf16=true}",
-        "convert-arith-to-llvm",
-        "convert-index-to-llvm",
-        "convert-cf-to-llvm",
+        "convert-to-llvm{filter-dialects=arith,cf,index,memref,vector}",
         "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1}",
         "reconcile-unrealized-casts",
     )
@@ -42,47 +55,67 @@ def _library() -> ctypes.CDLL:
     create = library.mlirExecutionEngineCreate
     create.restype = pointer
     create.argtypes = [pointer, ctypes.c_int, ctypes.c_int, pointer, ctypes.c_bool, ctypes.c_bool]
-    library.mlirExecutionEngineRegisterSymbol.restype = None
-    library.mlirExecutionEngineRegisterSymbol.argtypes = [pointer, text, size, pointer]
-    library.mlirExecutionEngineLookupPacked.restype = pointer
-    library.mlirExecutionEngineLookupPacked.argtypes = [pointer, text, size]
+    library.mlirExecutionEngineLookup.restype = pointer
+    library.mlirExecutionEngineLookup.argtypes = [pointer, text, size]
+    library.mlirExecutionEngineDumpToObjectFile.restype = None
+    library.mlirExecutionEngineDumpToObjectFile.argtypes = [pointer, text, size]
     library.mlirExecutionEngineDestroy.argtypes = [pointer]
     return library
 
 
-class Compiled:
-    """A compiled module, whose memory is freed when it is no longer used.
+class Code(Protocol):
+    """Compiled code, which stays in memory as long as the object is referenced."""
+
+    def symbol(self, name: str) -> int:
+        """The address of a function or of a variable.
+
+        Raises:
+          KeyError: there is no such symbol.
+        """
+
+
+def entry_of(code: Code, name: str) -> int:
+    """The address of a form of a function that takes an array of pointers to its arguments.
+
+    Raises:
+      KeyError: there is no such function.
+    """
+    # MLIR's name for this form.
+    return code.symbol(f"_mlir_{name}")
+
+
+class Engine:
+    """MLIR's execution engine for one module; its memory is freed when it is no longer used.
 
     Args:
       module: a module in the LLVM dialect.
-      functions: the addresses of functions that the module declares, by name.
       level: the level of LLVM's optimization, 0 to 3.
+      keep: whether to keep the code for `object_code`.
     """
 
-    def __init__(
-        self, module: ir.Module, functions: Mapping[str, int] | None = None, level: int = 2
-    ) -> None:
+    def __init__(self, module: ir.Module, level: int, *, keep: bool) -> None:
         library = _library()
         self._engine = library.mlirExecutionEngineCreate(
-            pointer_of(module), level, 0, None, False, False
+            pointer_of(module), level, 0, None, keep, False
         )
         if not self._engine:
             raise RuntimeError("LLVM could not compile the module")
         weakref.finalize(self, library.mlirExecutionEngineDestroy, self._engine)
-        for name, address in (functions or {}).items():
-            symbol = name.encode()
-            library.mlirExecutionEngineRegisterSymbol(self._engine, symbol, len(symbol), address)
 
-    def address(self, name: str) -> int:
-        """The address of a function that takes an array of pointers to its arguments.
-
-        Raises:
-          KeyError: the module has no such function.
-        """
-        address = _library().mlirExecutionEngineLookupPacked(self._engine, name.encode(), len(name))
+    def symbol(self, name: str) -> int:
+        """See `Code`; the first call compiles the module."""
+        symbol = name.encode()
+        address = _library().mlirExecutionEngineLookup(self._engine, symbol, len(symbol))
         if not address:
-            raise KeyError(f"the module has no function {name!r}")
+            raise KeyError(f"the program has no function {name}")
         return int(address)
+
+    def object_code(self) -> bytes:
+        """The content of an object file, once a symbol was looked up."""
+        with tempfile.NamedTemporaryFile(prefix="gnomon-", suffix=".o") as file:
+            name = os.fsencode(file.name)
+            _library().mlirExecutionEngineDumpToObjectFile(self._engine, name, len(name))
+            return Path(file.name).read_bytes()
 
 
 # A function that takes an array of pointers to its arguments.
@@ -90,7 +123,7 @@ _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
 
 
 def call_function(address: int, arguments: Sequence[int]) -> None:
-    """Call a function of `Compiled.address`, without the interpreter's lock.
+    """Call a function of `entry_of`, without the interpreter's lock.
 
     Args:
       address: the function.
@@ -138,13 +171,103 @@ def _call_libm(module: ir.Module) -> None:
         op.erase()
 
 
-def compile_module(
-    module: ir.Module, functions: Mapping[str, int] | None = None, level: int = 2
-) -> Compiled:
-    """Compile a module of loops over scalars, which is changed; see `Compiled`."""
+# The variable with the addresses of the functions that a module calls outside of it.
+_FUNCTIONS = "gnomon_functions"
+
+
+def _call_by_address(module: ir.Module, names: Sequence[str]) -> None:
+    """Define declared functions as calls of functions whose addresses are in a variable.
+
+    So the code is the same in each process, and `bind_functions` gives it the functions of one.
+    """
+    declared = {
+        ir.StringAttr(op.attributes["sym_name"]).value: op.operation
+        for op in module.body
+        if op.operation.name == "func.func"
+    }
+    array = f"!llvm.array<{len(names)} x ptr>"
+    lines = [
+        f"llvm.mlir.global external @{_FUNCTIONS}() : {array} {{",
+        f"  %none = llvm.mlir.zero : {array}",
+        f"  llvm.return %none : {array}",
+        "}",
+    ]
+    for number, name in enumerate(names):
+        function = declared[name]
+        inputs = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value).inputs
+        given = ", ".join(f"%p{k}" for k in range(len(inputs)))
+        types = ", ".join("!llvm.ptr" for _ in inputs)
+        parameters = ", ".join(f"%{k}: {type_}" for k, type_ in enumerate(inputs))
+        lines.append(f"func.func private @{name}({parameters}) -> i1 {{")
+        for k, type_ in enumerate(inputs):
+            lines += [
+                f"  %i{k} = memref.extract_aligned_pointer_as_index %{k} : {type_} -> index",
+                f"  %j{k} = arith.index_cast %i{k} : index to i64",
+                f"  %p{k} = llvm.inttoptr %j{k} : i64 to !llvm.ptr",
+            ]
+        lines += [
+            f"  %table = llvm.mlir.addressof @{_FUNCTIONS} : !llvm.ptr",
+            f"  %place = llvm.getelementptr %table[{number}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr",
+            "  %function = llvm.load %place : !llvm.ptr -> !llvm.ptr",
+            f"  %failed = llvm.call %function({given}) : !llvm.ptr, ({types}) -> i1",
+            "  return %failed : i1",
+            "}",
+        ]
+        function.erase()
+    for op in ir.Module.parse("\n".join(lines), module.context).body:
+        op.operation.clone(ip=ir.InsertionPoint(module.body))
+
+
+def bind_functions(code: Code, addresses: Sequence[int]) -> None:
+    """Give compiled code the functions that it calls; see `compile_module`.
+
+    Args:
+      code: the code.
+      addresses: the functions, in the order of their names.
+    """
+    table = (ctypes.c_void_p * len(addresses)).from_address(code.symbol(_FUNCTIONS))
+    table[:] = addresses
+
+
+class Compiled(NamedTuple):
+    """A compiled module.
+
+    Attributes:
+      code: the code in this process.
+      content: the content of an object file, for `ObjectCode`; None on systems where it cannot be
+        loaded.
+    """
+
+    code: Code
+    content: bytes | None
+
+
+def compile_module(module: ir.Module, functions: Sequence[str] = (), level: int = 2) -> Compiled:
+    """Compile a module of loops over scalars, which is changed.
+
+    Args:
+      module: the module, whose function ``main`` is called.
+      functions: the names of functions that it declares and calls. They take pointers and return
+        whether they failed. `bind_functions` must give their addresses before the first call.
+      level: the level of LLVM's optimization, 0 to 3.
+    """
+    if functions:
+        _call_by_address(module, functions)
     _call_libm(module)
     outline_loops(module)
-    passmanager.PassManager.parse(f"builtin.module({_PIPELINE})", module.context).run(
-        module.operation
-    )
-    return Compiled(module, functions, level)
+    passes = passmanager.PassManager.parse(f"builtin.module({_PIPELINE})", module.context)
+    # It takes longer than the passes.
+    passes.enable_verifier(is_verifying())
+    passes.run(module.operation)
+    loads = ObjectCode.is_supported()
+    engine = Engine(module, level, keep=loads)
+    entry_of(engine, "main")
+    if not loads:
+        return Compiled(engine, None)
+    # An engine keeps 800 kB of the compiler's data, and the code itself takes a few pages.
+    content = engine.object_code()
+    try:
+        return Compiled(ObjectCode(content), content)
+    except RuntimeError as error:
+        logger.warning("%s; the program stays in LLVM's engine and is not stored", error)
+        return Compiled(engine, None)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,15 +13,14 @@ import numpy as np
 from gnomon._native import FunctionLauncher
 from gnomon.backends import profiling
 from gnomon.backends.arguments import buffers_of_arguments
-from gnomon.backends.compilation import Artifact
+from gnomon.backends.interrupts import run_interruptibly
 from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.device import Device
-from gnomon.backends.kernels import ALIGNMENT, Kernels
-from gnomon.backends.kernels.lowering import KernelPlan
-from gnomon.backends.llvm.engine import call_function, compile_module
+from gnomon.backends.kernels.workspace import ALIGNMENT
+from gnomon.backends.llvm.engine import Code, bind_functions, call_function, entry_of
 from gnomon.backends.llvm.host import HostCalls
 from gnomon.backends.memory import MemoryAnalysis
-from gnomon.dialects.mlir import context, ir
+from gnomon.dialects.types import TensorType
 
 __all__ = ["Executable"]
 
@@ -26,43 +28,56 @@ __all__ = ["Executable"]
 class Executable:
     """A program as a function in this process; see `backends.interface.Executable`.
 
-    A call runs in the calling thread, and returns when the results are there.
+    A call runs in the calling thread, and returns when the results are there. If it may take long,
+    another thread runs it for the main thread, so that an interrupt can end the wait.
 
     Args:
-      program: the program as loops.
-      artifact: the lowered program.
+      code: the compiled program, whose function ``main`` takes the memory of arguments, of results,
+        and of intermediate values.
+      name: the program's name in profiles.
+      input_types, output_types: the types of the arguments and results.
+      workspace: the size in bytes of the memory for intermediate values.
       device: the device of the results, which shares memory with Python.
       donate: positions of the arguments that a call consumes.
+      host: the functions of Python that the program calls.
+      slow: whether a call may take long.
     """
 
     def __init__(
-        self, program: Kernels, artifact: Artifact, device: Device, donate: tuple[int, ...]
+        self,
+        code: Code,
+        *,
+        name: str,
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+        workspace: int,
+        device: Device,
+        donate: tuple[int, ...] = (),
+        host: HostCalls | None = None,
+        slow: bool = False,
     ) -> None:
-        plan: KernelPlan = artifact.plan
-        self.name = artifact.name
+        self.name = name
         self.device = device
         self.donate = donate
-        self.input_types = tuple((tuple(t.shape), np.dtype(t.dtype)) for t in artifact.input_types)
-        self.output_types = tuple(
-            (tuple(t.shape), np.dtype(t.dtype)) for t in artifact.output_types
-        )
-        self._workspace = program.workspace
-        self._host = HostCalls(plan.functions, artifact.callbacks) if plan.functions else None
-        with context():
-            module = ir.Module.parse(program.text)
-            addresses = self._host.addresses if self._host is not None else {}
-            self._compiled = compile_module(module, addresses)
-        self._address = self._compiled.address("main")
+        self.input_types = _frozen(input_types)
+        self.output_types = _frozen(output_types)
+        self._workspace = workspace
+        self._host = host
+        self._slow = slow
+        self._code = code
+        if host is not None:
+            bind_functions(code, host.addresses)
+        self._address = entry_of(code, "main")
         # Calls may run at the same time, each with a workspace of its own.
         self._idle: list[_Workspace] = []
         self.launcher = self._new_launcher()
 
     def _new_launcher(self) -> FunctionLauncher | None:
         # Exceptions of functions of Python are raised by Python.
-        if self._host is not None:
+        if self._host is not None or self._slow:
             return None
         what = Buffer, self.device, self.output_types, np.empty
-        return FunctionLauncher(*what, self._address, self._workspace, self._compiled)
+        return FunctionLauncher(*what, self._address, self._workspace, self._code)
 
     def __call__(self, args: Sequence[np.ndarray[Any, Any] | Buffer]) -> list[Buffer]:
         """Run the program; see `backends.interface.Executable`."""
@@ -77,11 +92,16 @@ class Executable:
         except IndexError:
             workspace = _Workspace(self._workspace)
         addresses = [*(array.ctypes.data for array in (*arrays, *results)), workspace.start]
-        if self._host is None:
-            call_function(self._address, addresses)
-        else:
-            with self._host.raising():
+
+        def call() -> None:
+            with self._host.raising() if self._host is not None else nullcontext():
                 call_function(self._address, addresses)
+
+        if self._slow and threading.current_thread() is threading.main_thread():
+            # The call may outlive an interrupt.
+            run_interruptibly(functools.partial(_calling, call, (self, arrays, results, workspace)))
+        else:
+            call()
         if self._workspace <= _KEPT_WORKSPACE_BYTES:
             self._idle.append(workspace)
         for index in self.donate:
@@ -95,7 +115,7 @@ class Executable:
             for types in (self.input_types, self.output_types)
         )
         return MemoryAnalysis(
-            generated_code_size_in_bytes=0,
+            generated_code_size_in_bytes=getattr(self._code, "nbytes", 0),
             argument_size_in_bytes=arguments,
             output_size_in_bytes=results,
             alias_size_in_bytes=0,
@@ -112,6 +132,14 @@ class Executable:
 
 # A larger workspace is freed after the call.
 _KEPT_WORKSPACE_BYTES = 16 << 20
+
+
+def _calling(call: Callable[[], None], _keep_alive: object) -> None:
+    call()
+
+
+def _frozen(types: Sequence[TensorType]) -> tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]:
+    return tuple((tuple(type_.shape), np.dtype(type_.dtype)) for type_ in types)
 
 
 class _Workspace:

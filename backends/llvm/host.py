@@ -28,16 +28,15 @@ class HostCalls:
       callbacks: the Python functions that the table numbers.
 
     Attributes:
-      addresses: the addresses of the functions, by symbol.
+      addresses: the addresses of the functions.
     """
 
     def __init__(self, functions: Sequence[HostFunction], callbacks: Sequence[Callback]) -> None:
         self._local = threading.local()
         self._kept = [self._entry(f, callbacks) for f in functions]
-        self.addresses = {
-            f.symbol.replace(".", "_"): int(ctypes.cast(entry, ctypes.c_void_p).value or 0)
-            for f, entry in zip(functions, self._kept, strict=True)
-        }
+        self.addresses = [
+            int(ctypes.cast(entry, ctypes.c_void_p).value or 0) for entry in self._kept
+        ]
 
     @contextmanager
     def raising(self) -> Iterator[None]:

@@ -73,7 +73,7 @@ def _outline(
         (own if is_own else shared).append(value)
     types = [value.type for value in shared]
     function = _declare(module, name, types, _apart(shared), inline=inline)
-    block = function.regions[0].blocks.append(*types)
+    block = function.regions[0].blocks[0]
     with loop.location, ir.InsertionPoint(loop):
         call = ir.Operation.create(
             "func.call",
@@ -81,10 +81,9 @@ def _outline(
             attributes={"callee": ir.FlatSymbolRefAttr.get(name, module.context)},
         )
     replaced = dict(zip(shared, block.arguments, strict=True))
-    with loop.location, ir.InsertionPoint(block):
+    with loop.location, ir.InsertionPoint(block.operations[0]):
         for value in own:
             replaced[value] = value.owner.clone().results[0]
-        ir.Operation.create("func.return")
     loop.move_before(block.operations[len(block.operations) - 1])
     _replace(loop, replaced)
     return call, function
@@ -164,24 +163,16 @@ def _nbytes(type_: ir.MemRefType) -> int:
 def _declare(
     module: ir.Module, name: str, types: Sequence[ir.Type], apart: Sequence[bool], *, inline: bool
 ) -> ir.Operation:
-    context = module.context
-    unit = ir.UnitAttr.get(context)
-    attributes = {
-        "sym_name": ir.StringAttr.get(name, context),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [], context), context),
-        "sym_visibility": ir.StringAttr.get("private", context),
-        "llvm.linkage": ir.Attribute.parse("#llvm.linkage<internal>", context),
-        "arg_attrs": ir.ArrayAttr.get(
-            [ir.DictAttr.get({"llvm.noalias": unit} if each else {}, context) for each in apart],
-            context,
-        ),
-    }
+    # As text: the bindings import the modules of dialects whose attributes Python looks at, and
+    # that of LLVM takes longer than a small program.
+    arguments = ", ".join(
+        f"%{k}: {type_}{' {llvm.noalias}' if alone else ''}"
+        for k, (type_, alone) in enumerate(zip(types, apart, strict=True))
+    )
+    attributes = "llvm.linkage = #llvm.linkage<internal>"
     if not inline:
-        attributes["passthrough"] = ir.Attribute.parse('["noinline"]', context)
-    with ir.Location.unknown(context):
-        return ir.Operation.create(
-            "func.func",
-            regions=1,
-            attributes=attributes,
-            ip=ir.InsertionPoint(module.body),
-        )
+        attributes += ", llvm.no_inline"
+    text = f"func.func private @{name}({arguments}) attributes {{{attributes}}} {{ return }}"
+    function = ir.Operation.parse(text, context=module.context)
+    module.body.append(function)
+    return function

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gnomon.backends.compilation import Artifact
-from gnomon.backends.kernels import ALIGNMENT, KernelBackend, Kernels, kernels
+from gnomon.backends.kernels.lowering import KernelBackend
+from gnomon.backends.kernels.program import Kernels, kernels
 from gnomon.backends.kernels.types import of_type
+from gnomon.backends.kernels.workspace import ALIGNMENT
 from gnomon.backends.standalone_c.prelude import prelude
 from gnomon.backends.standalone_c.printer import Printer
 from gnomon.backends.standalone_c.types import C_TYPES, COMPLEX_TYPES, parameter_type

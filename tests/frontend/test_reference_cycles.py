@@ -74,7 +74,7 @@ def garbage_of(names: Iterable[str]) -> int:
     return gc.collect()
 
 
-@pytest.mark.parametrize("compiler", ["iree", "llvm"])
+@pytest.mark.parametrize("compiler", ["iree", "llvm", "auto"])
 def test_nothing_waits_for_the_collector(compiler: str, without_collector: None) -> None:
     gn.config.update("gnomon_cpu_compiler", compiler)
     # LLVM's programs call Python through ctypes, whose functions and types are cycles.

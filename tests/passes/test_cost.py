@@ -47,6 +47,7 @@ def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_products, "has_products", lambda: False)
 
 
+@pytest.mark.iree
 def test_operands_of_large_products_are_tiled(without_library: None) -> None:
     square = (512, 512)
     assert options_of(lambda a, b: a @ b, square, (512, 256)).data_tiling

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gnomon.backends.iree.backend import IreeBackend
-from gnomon.backends.kernels import KernelBackend, kernels
+from gnomon.backends.kernels.lowering import KernelBackend
+from gnomon.backends.kernels.program import kernels
 from gnomon.backends.standalone_c import CBackend, CSource, c_source, static_library
 from gnomon.tools.driver.errors import UsageError
 from gnomon.tools.driver.programs import compiler_of

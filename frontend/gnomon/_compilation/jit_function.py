@@ -267,7 +267,7 @@ class JitFunction(Dispatcher, StatefulFunction, Generic[P, R]):
           compiles: whether the program will be compiled at once.
         """
         place = self._place_of(call, (), None)
-        if compiles and in_host_memory(place[0]):
+        if compiles and config.cpu_compiler == "iree" and in_host_memory(place[0]):
             platforms.prestart_host_compiler()
         while True:
             with outside_of_traces(), program_platform(place[0].platform) as asked:

@@ -15,7 +15,7 @@ from gnomon._compilation.explorer import ExplorerPage, explore
 from gnomon._compilation.shardings import Shardings
 from gnomon._compilation.stages import Stage, aval_of
 from gnomon._config.current import config
-from gnomon._sharding.device import HOST, Device, in_host_memory, is_described
+from gnomon._sharding.device import HOST, Device, compiler_of, in_host_memory, is_described
 from gnomon._sharding.device_group import is_spread
 from gnomon._sharding.layout import row_major
 from gnomon._sharding.sharding import Sharding, SingleDeviceSharding
@@ -25,7 +25,6 @@ from gnomon._tracing.function import Traced, has_float0, without_float0
 from gnomon._tracing.partitioned import on_mesh, sharded_executable
 from gnomon._tracing.shardings import sharding_in
 from gnomon._tracing.trace import is_tracer
-from gnomon.backends import platforms
 from gnomon.backends.compilation import Artifact, Stages, verified
 from gnomon.backends.interface import Executable, lower_to_run
 from gnomon.dialects.mlir import context, ensure_context, ir
@@ -42,13 +41,6 @@ def no_compiler_options(what: str, options: Options) -> None:
             f"{what}: compiler_options {sorted(options)} are XLA's and are not supported; omit "
             "them (docs/devices.md and docs/targets.md list the supported choices)"
         )
-
-
-def _compiler_of(device: Device) -> Any:
-    """The backend that compiles programs for a device; an option chooses the CPU's."""
-    if config.cpu_compiler == "llvm" and in_host_memory(device) and not is_described(device):
-        return platforms.in_process_compiler()
-    return device.backend
 
 
 class Lowered(Stage):
@@ -76,7 +68,7 @@ class Lowered(Stage):
         if is_described(self._device) or is_spread(self._device):
             shardings.annotate(program)
         with verified(config.enable_checks):
-            backend = self._backend = _compiler_of(self._device)
+            backend = self._backend = compiler_of(self._device)
             self._artifact: Artifact = (
                 backend.lower(program, keep_stages=True)
                 if keep_stages

@@ -38,7 +38,7 @@ class Config(threading.local):
       default_matmul_precision: the name of a precision, or None.
       enable_custom_prng: `random.PRNGKey` makes typed keys.
       legacy_prng_key: ``"allow"``, ``"warn"`` or ``"error"``.
-      cpu_compiler: what compiles jitted functions for the CPU, ``"iree"`` or ``"llvm"``.
+      cpu_compiler: what compiles programs for the CPU, ``"auto"``, ``"llvm"`` or ``"iree"``.
       log_compiles, explain_cache_misses, no_tracing: how `jit` reports or refuses a new signature.
       explain_compiles: whether `jit` shows the progress of compilations.
       watches_tracing: ``log_compiles``, ``explain_cache_misses`` or ``no_tracing`` is on.

@@ -229,10 +229,11 @@ OPTIONS: dict[str, Option] = {
     ),
     "cpu_compiler": Option(
         "cpu_compiler",
-        "iree",
-        "what compiles jitted functions for the CPU: 'iree', or 'llvm' in this process, whose "
-        "first calls are quicker",
-        ("iree", "llvm"),
+        "auto",
+        "what compiles jitted functions for the CPU: 'llvm' in this process, which takes less "
+        "time, 'iree', whose code uses several threads, or 'auto', which is 'llvm' for small "
+        "programs",
+        ("auto", "llvm", "iree"),
     ),
     "log_compiles": Option(
         "log_compiles",

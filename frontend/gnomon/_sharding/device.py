@@ -16,6 +16,7 @@ __all__ = [
     "Device",
     "as_device",
     "check_partitions",
+    "compiler_of",
     "default_device",
     "devices_of",
     "in_host_memory",
@@ -59,6 +60,13 @@ def in_host_memory(device: Device) -> bool:
 def is_described(device: Device) -> bool:
     """Whether a device is only described by a topology: it can be compiled for but not used."""
     return not in_host_memory(device) and getattr(device.backend, "is_described", False)
+
+
+def compiler_of(device: Device) -> Any:
+    """What lowers and compiles programs for a device; the CPU has several, see ``cpu_compiler``."""
+    if in_host_memory(device):
+        return platforms.host_compiler(config.cpu_compiler)
+    return device.backend
 
 
 def check_partitions(devices: Sequence[Device]) -> None:

@@ -12,7 +12,7 @@ from gnomon._config.current import config
 from gnomon._diagnostics.checked_calls import raise_on_return
 from gnomon._diagnostics.quiet import quiet
 from gnomon._diagnostics.source_location import file_and_line, user_frame
-from gnomon._sharding.device import HOST
+from gnomon._sharding.device import HOST, compiler_of
 from gnomon._tracing import eager_cache
 from gnomon._trees.flatten import tree_leaves
 from gnomon.backends.interface import Executable, lower_to_run
@@ -168,7 +168,8 @@ def _as_main(program: Program, name: str) -> Program:
 
 
 def _compiled(program: Program) -> Executable:
-    return HOST.backend.compile(lower_to_run(HOST.backend, program), device=HOST)
+    compiler = compiler_of(HOST)
+    return compiler.compile(lower_to_run(compiler, program), device=HOST)
 
 
 def _tiered(program: Program, name: str) -> TieredProgram[Executable]:

@@ -16,10 +16,10 @@ import gnomon as gn
 import gnomon.numpy as gnp
 from gnomon.backends.cache import default_cache
 from gnomon.backends.errors import CompilationFailed, ExecutionError, OutOfMemory
+from gnomon.backends.interrupts import run_interruptibly
 from gnomon.backends.iree.buffer import execution_error
 from gnomon.backends.iree.device import cpu_device
 from gnomon.backends.iree.inside.libraries import loading_libraries
-from gnomon.backends.iree.interrupts import run_interruptibly
 from gnomon.backends.iree.scratch import remove_orphans, scratch_folder
 from tests.backends.iree.test_compiler import REFUSED, compile_now
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from gnomon.backends.compilation import Artifact
-from gnomon.backends.kernels import KernelBackend, kernels
+from gnomon.backends.kernels.lowering import KernelBackend
+from gnomon.backends.kernels.program import kernels
 from gnomon.backends.llvm.backend import LlvmBackend
-from gnomon.backends.llvm.engine import call_function, compile_module
+from gnomon.backends.llvm.engine import call_function, compile_module, entry_of
 from gnomon.dialects.mlir import context, ir
 from tests.backends.kernels.guarded import Result, guarded
 
@@ -26,10 +27,10 @@ class InProcess(KernelBackend):
         """The program as a function of arrays."""
         program = kernels(artifact)
         with context():
-            module = compile_module(ir.Module.parse(program.text))
+            code = compile_module(ir.Module.parse(program.text)).code
 
         def run(pointers: list[ctypes.c_void_p]) -> None:
-            call_function(module.address("main"), [pointer.value or 0 for pointer in pointers])
+            call_function(entry_of(code, "main"), [pointer.value or 0 for pointer in pointers])
 
         call = guarded(run, artifact.output_types, program.workspace)
         return lambda arrays: [Result(a) for a in call(arrays)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gnomon.backends.errors import UnsupportedOnTarget
-from gnomon.backends.kernels import KernelBackend
+from gnomon.backends.kernels.lowering import KernelBackend
 from tests.backends.kernels.emitters import QUICK_EMITTERS
 from tests.ops.cases import OPS, ROWS, cases_of, groups
 from tests.ops.check import (

@@ -10,7 +10,7 @@ import pytest
 
 import gnomon
 from gnomon._compilation.ahead_of_time import closed_program
-from gnomon.backends.kernels import KernelBackend
+from gnomon.backends.kernels.lowering import KernelBackend
 from tests.backends.iree import test_random_loops as loops
 from tests.backends.iree import test_random_updates as updates
 from tests.backends.kernels.emitters import EMITTERS

@@ -18,9 +18,10 @@ from tests.tolerance import assert_each_near, assert_near
 
 @pytest.fixture(autouse=True)
 def compiler() -> Iterator[None]:
+    before = gnomon.config.gnomon_cpu_compiler
     gnomon.config.update("gnomon_cpu_compiler", "llvm")
     yield
-    gnomon.config.update("gnomon_cpu_compiler", "iree")
+    gnomon.config.update("gnomon_cpu_compiler", before)
 
 
 def _normal(*shape: int) -> np.ndarray:
@@ -166,8 +167,32 @@ def test_the_option_is_part_of_the_key_and_others_compile_as_before() -> None:
     assert function._cache_size() == 2
     gnomon.config.update("gnomon_cpu_compiler", "llvm")
     assert gnomon.export.export(function)(gnp.ones(3)).call(gnp.ones(3)).shape == (3,)
-    with pytest.raises(ValueError, match="takes one of 'iree', 'llvm'"):
+    with pytest.raises(ValueError, match="takes one of 'auto', 'llvm', 'iree'"):
         gnomon.config.update("gnomon_cpu_compiler", "gcc")
+
+
+def test_the_first_of_a_sort_are_selected() -> None:
+    """Few of many are selected, others sorted; equal elements keep their order in both."""
+    rng = np.random.default_rng(0)
+    given = [rng.integers(0, 9, (2, count)).astype(np.float32) for count in (40, 300, 1200)]
+    counts = (1, 8, 32, 40)
+
+    def first(*given: Any) -> Any:
+        return [
+            (lax.top_k(x, k), gnp.argsort(x, 1)[:, :k], gnp.sort(x, 1)[:, 1 : k + 1], gnp.max(x))
+            for x in given
+            for k in counts
+        ]
+
+    found = iter(gnomon.jit(first)(*given))
+    for x in given:
+        for k in counts:
+            (values, places), order, smallest, _ = next(found)
+            expected = np.argsort(-x, 1, kind="stable")[:, :k]
+            np.testing.assert_array_equal(places, expected)
+            np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
+            np.testing.assert_array_equal(order, np.argsort(x, 1, kind="stable")[:, :k])
+            np.testing.assert_array_equal(smallest, np.sort(x, 1)[:, 1 : k + 1])
 
 
 def test_calls_need_no_python() -> None:

@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 
-from gnomon.backends.llvm.engine import Compiled, call_function, compile_module
+from gnomon.backends.llvm.engine import Code, call_function, compile_module, entry_of
 from gnomon.dialects.mlir import context, ir
 
 TEXT = """
@@ -25,9 +25,9 @@ func.func @main(%x: memref<8xf32>, %y: memref<8xf32>) {
 """
 
 
-def _compiled() -> Compiled:
+def _compiled() -> Code:
     with context():
-        return compile_module(ir.Module.parse(TEXT))
+        return compile_module(ir.Module.parse(TEXT)).code
 
 
 def test_a_function_is_called_by_its_address() -> None:
@@ -35,13 +35,13 @@ def test_a_function_is_called_by_its_address() -> None:
     program = _compiled()
     x = np.array([0, 1e-7, -1e-7, 1e-3, 1, -1, 10, -10], np.float32)
     y = np.empty_like(x)
-    call_function(program.address("main"), [x.ctypes.data, y.ctypes.data])
+    call_function(entry_of(program, "main"), [x.ctypes.data, y.ctypes.data])
     np.testing.assert_allclose(y, np.expm1(x.astype(np.float64)), rtol=3e-7)
 
 
 def test_a_missing_function_is_named() -> None:
-    with pytest.raises(KeyError, match="no function 'other'"):
-        _compiled().address("other")
+    with pytest.raises(KeyError, match="no function _mlir_other"):
+        entry_of(_compiled(), "other")
 
 
 def test_what_is_not_used_is_freed() -> None:

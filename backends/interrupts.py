@@ -1,7 +1,8 @@
-"""Calls of IREE from the main thread, whose wait an interrupt can end.
+"""Calls of programs from the main thread, whose wait an interrupt can end.
 
-Python handles Ctrl-C in the main thread, between two instructions, and a call of IREE is a single
-one. So another thread makes the call, and the main thread waits for it, which Python can interrupt.
+Python handles Ctrl-C in the main thread, between two instructions, and a call of a program is a
+single one. So another thread makes the call, and the main thread waits for it, which Python can
+interrupt.
 """
 
 from __future__ import annotations
