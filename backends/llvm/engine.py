@@ -226,7 +226,7 @@ def bind_functions(code: Code, addresses: Sequence[int]) -> None:
       addresses: the functions, in the order of their names.
     """
     table = (ctypes.c_void_p * len(addresses)).from_address(code.symbol(_FUNCTIONS))
-    table[:] = addresses
+    table[:] = list(addresses)
 
 
 class Compiled(NamedTuple):
