@@ -14,6 +14,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import ml_dtypes
+import numpy as np
+
 from gnomon._native import ObjectCode
 from gnomon.backends import profiling
 from gnomon.backends.cache import cache_key
@@ -30,10 +33,14 @@ from gnomon.backends.llvm.host import HostCalls
 from gnomon.backends.narrow_formats import is_narrow
 from gnomon.dialects.body import operands_of, results_of
 from gnomon.dialects.callbacks import debug_callback, io_callback, pure_callback
-from gnomon.dialects.contract import all_operations
+from gnomon.dialects.contract import all_operations, lookup
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.fourier import fft
 from gnomon.dialects.functions import Program
+from gnomon.dialects.random_bits import threefry2x32
+from gnomon.dialects.reduction import argmax, argmin
+from gnomon.dialects.sorting import sort
+from gnomon.dialects.structural import transpose
 from gnomon.dialects.types import type_of
 from gnomon.passes.cost import Cost
 
@@ -46,16 +53,27 @@ else:
 __all__ = ["HostCompiler"]
 
 # The most work of a program that LLVM compiles, as IREE's cost model estimates it, in one thread:
-# above, some of the benchmark's programs take up to 1.4 times as long as by IREE (hmm_grad, cavity:
-# 420 us and more), below, 0.5 to 1.04 times (kalman, segment_sum, ppo_step). Estimates are high.
-_WORK_S = 250e-6
+# 18 us for `softmax` of 128 x 128 numbers, 28 for a product of 96 rows, which take as long with
+# either. Below, LLVM's calls take 0.2 to 0.9 of IREE's time, and above, IREE gains by its threads.
+_WORK_S = 30e-6
 # The most operations: LLVM takes longer than IREE for a GPT's training step with 800.
 _MOST_OPS = 400
-# The most elements of a Fourier transform: libraries take a fifth of the time for 512 x 512.
-_TRANSFORM_SIZE = 4096
+# The most elements of results or operands of ops whose loops LLVM does not vectorize, or for which
+# IREE has better kernels or libraries: with more elements, IREE's take half of the time or less.
+_MOST_ELEMENTS = {
+    fft: 4096,
+    sort: 512,
+    argmax: 1024,
+    argmin: 1024,
+    threefry2x32: 2048,
+    transpose: 8192,
+}
+# The most elements of f16 and bf16, which are converted one by one.
+_HALVES = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+_MOST_HALVES = 4096
 
 # Calls of Python, which LLVM's programs cannot make with arrays of these dtypes (`narrow`).
-_CALLBACKS = frozenset(op.full_name for op in (pure_callback, io_callback, debug_callback))
+_CALLBACKS = (pure_callback, io_callback, debug_callback)
 
 
 class _KnownPlan(NamedTuple):
@@ -72,11 +90,16 @@ def _is_small(cost: Cost, program: Program) -> bool:
     for number, op in enumerate(all_operations(program.body("main"))):
         if number >= _MOST_OPS:
             return False
-        if op.name in _CALLBACKS:
-            ends = [*operands_of(op), *results_of(op)]
-            if any(is_narrow(type_of(value).dtype) for value in ends):
-                return False
-        if op.name == fft.full_name and type_of(op.results[0]).size > _TRANSFORM_SIZE:
+        definition = lookup(op)
+        if definition.is_control_flow:
+            continue
+        types = [type_of(value) for value in (*operands_of(op), *results_of(op))]
+        most = _MOST_ELEMENTS.get(definition)
+        if most is not None and any(type_.size > most for type_ in types):
+            return False
+        if any(t.dtype in _HALVES and t.size > _MOST_HALVES for t in types):
+            return False
+        if definition in _CALLBACKS and any(is_narrow(t.dtype) for t in types):
             return False
     return True
 

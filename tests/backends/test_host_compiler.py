@@ -51,7 +51,8 @@ def struct(*shape: int, dtype: Any = np.float32) -> gn.ShapeDtypeStruct:
 SMALL: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (gnp.tanh, (struct(),)),
     (gnp.tanh, (struct(0, 3),)),
-    (gn.grad(lambda x: gnp.sum(gnp.exp(x) ** 2)), (struct(100, 100),)),
+    (gn.grad(lambda x: gnp.sum(gnp.exp(x) ** 2)), (struct(50, 50),)),
+    (lambda x: gnp.sort(x.T, 0), (struct(16, 16),)),
     (gnp.matmul, (struct(64, 64), struct(64, 64))),
     (gnp.linalg.eigh, (struct(20, 20),)),
     (loop, (struct(8),)),
@@ -62,6 +63,11 @@ LARGE: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (gnp.tanh, (struct(2000, 2000),)),
     (gnp.matmul, (struct(512, 512), struct(512, 512))),
     (unrolled, (struct(),)),
+    (gnp.sort, (struct(1000),)),
+    (gnp.argmin, (struct(2000),)),
+    (gnp.exp, (struct(5000, dtype=gnp.bfloat16),)),
+    (lambda x: x.T + 1, (struct(100, 100),)),
+    (lambda key: gn.random.normal(key, (5000,)), (gn.random.key(0),)),
     (spectrum, (struct(8, 1024),)),
     # LLVM's programs keep these dtypes as bytes.
     (called_back, (struct(3), struct(3, dtype=gnp.float8_e4m3fn))),
