@@ -34,6 +34,7 @@ from gnomon.backends.narrow_formats import is_narrow
 from gnomon.dialects.body import operands_of, results_of
 from gnomon.dialects.callbacks import debug_callback, io_callback, pure_callback
 from gnomon.dialects.contract import all_operations, lookup
+from gnomon.dialects.cumulative import cumsum
 from gnomon.dialects.deferred import Deferred
 from gnomon.dialects.fourier import fft
 from gnomon.dialects.functions import Program
@@ -65,6 +66,7 @@ _MOST_ELEMENTS = {
     sort: 512,
     argmax: 1024,
     argmin: 1024,
+    cumsum: 8192,
     threefry2x32: 2048,
     transpose: 8192,
 }
