@@ -265,9 +265,9 @@ def compile_module(module: ir.Module, functions: Sequence[str] = (), level: int 
     if not loads:
         return Compiled(engine, None)
     # An engine keeps 800 kB of the compiler's data, and the code itself takes a few pages.
-    content = engine.object_code()
     try:
+        content = engine.object_code()
         return Compiled(ObjectCode(content), content)
-    except RuntimeError as error:
+    except (OSError, RuntimeError) as error:
         logger.warning("%s; the program stays in LLVM's engine and is not stored", error)
         return Compiled(engine, None)
