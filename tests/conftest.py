@@ -11,7 +11,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -163,10 +162,16 @@ def _compiler(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _compiler_of_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    """IREE for tests that look at what it does, and for the frontend's slow tests."""
+    """IREE for tests that look at what it does, and for the frontend's slow tests.
+
+    A test may choose another compiler; the next one has that of its module again.
+    """
+    from gnomon import config
+
     item = request.node
     is_slow = item.get_closest_marker("slow") and item.nodeid.startswith("tests/frontend/")
-    with _compiled_by("iree") if item.get_closest_marker("iree") or is_slow else nullcontext():
+    uses_iree = item.get_closest_marker("iree") or is_slow
+    with _compiled_by("iree" if uses_iree else config.gnomon_cpu_compiler):
         yield
 
 
