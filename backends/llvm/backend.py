@@ -88,17 +88,7 @@ class LlvmBackend(KernelBackend):
                     plan.unbounded or artifact.cost.operations > _SLOW_OPERATIONS,
                     as_text(plan.functions) if plan.functions else "",
                 )
-            executable = Executable(
-                code,
-                name=artifact.name,
-                input_types=artifact.input_types,
-                output_types=artifact.output_types,
-                workspace=facts.workspace,
-                device=device or cpu_device(),
-                donate=donate,
-                host=host,
-                slow=facts.slow,
-            )
+            executable = Executable(artifact, code, facts, device or cpu_device(), donate, host)
         if plan.program_key is not None and content is not None:
             remember(plan.program_key, facts, content)
         return executable

@@ -13,12 +13,14 @@ import numpy as np
 from gnomon._native import FunctionLauncher
 from gnomon.backends import profiling
 from gnomon.backends.arguments import buffers_of_arguments
+from gnomon.backends.compilation import Artifact
 from gnomon.backends.interrupts import run_interruptibly
 from gnomon.backends.iree.buffer import Buffer
 from gnomon.backends.iree.device import Device
 from gnomon.backends.kernels.workspace import ALIGNMENT
 from gnomon.backends.llvm.engine import Code, bind_functions, call_function, entry_of
 from gnomon.backends.llvm.host import HostCalls
+from gnomon.backends.llvm.stored import Facts
 from gnomon.backends.memory import MemoryAnalysis
 from gnomon.dialects.types import TensorType
 
@@ -32,38 +34,32 @@ class Executable:
     another thread runs it for the main thread, so that an interrupt can end the wait.
 
     Args:
+      artifact: the program, for its name and its types.
       code: the compiled program, whose function ``main`` takes the memory of arguments, of results,
         and of intermediate values.
-      name: the program's name in profiles.
-      input_types, output_types: the types of the arguments and results.
-      workspace: the size in bytes of the memory for intermediate values.
+      facts: what else calls need to know of it.
       device: the device of the results, which shares memory with Python.
       donate: positions of the arguments that a call consumes.
       host: the functions of Python that the program calls.
-      slow: whether a call may take long.
     """
 
     def __init__(
         self,
+        artifact: Artifact,
         code: Code,
-        *,
-        name: str,
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-        workspace: int,
+        facts: Facts,
         device: Device,
-        donate: tuple[int, ...] = (),
-        host: HostCalls | None = None,
-        slow: bool = False,
+        donate: tuple[int, ...],
+        host: HostCalls | None,
     ) -> None:
-        self.name = name
+        self.name = artifact.name
         self.device = device
         self.donate = donate
-        self.input_types = _frozen(input_types)
-        self.output_types = _frozen(output_types)
-        self._workspace = workspace
+        self.input_types = _frozen(artifact.input_types)
+        self.output_types = _frozen(artifact.output_types)
+        self._workspace = facts.workspace
         self._host = host
-        self._slow = slow
+        self._slow = facts.slow
         self._code = code
         if host is not None:
             bind_functions(code, host.addresses)
